@@ -55,7 +55,7 @@ func TestRunsRefused(t *testing.T) {
 	const local = "executor \"local\" {}\n"
 	for _, tt := range []struct{ name, text, want string }{
 		{"another executor", "tfe {\n  runs = \"flux\"\n}", `okara.hcl:1: runs = "flux": this server has only the executor local`},
-		{"off", "tfe {\n  enabled = false\n  runs = \"local\"\n}", "means nothing with enabled = false"},
+		{"off", "tfe {\n  enabled = false\n  runs = \"local\"\n}", "has no effect with enabled = false"},
 		{"no instances", "tfe {\n  runs = \"local\"\n}", "hint: add instances {} and executor \"local\" {}"},
 		{"a portal", "instances {\n  role = \"portal\"\n}\ntfe {\n  runs = \"local\"\n}", "a portal does not execute runs"},
 		{"a runner", "instances {\n  role = \"runner\"\n}\ntfe {\n  runs = \"local\"\n}", "of role runner has no tfe.v2"},

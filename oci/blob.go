@@ -215,7 +215,7 @@ func checkPosition(r *Repo, resp *http.Response, d Descriptor, offset int64) (io
 	if resp.StatusCode == http.StatusPartialContent {
 		if !strings.HasPrefix(resp.Header.Get("Content-Range"), "bytes "+strconv.FormatInt(offset, 10)+"-") {
 			resp.Body.Close()
-			return nil, fmt.Errorf("blob %s of %s: %w: asked for bytes from %d, got %q", d.Digest, r, ErrCorrupt, offset, text.Excerpt(resp.Header.Get("Content-Range")))
+			return nil, fmt.Errorf("blob %s of %s: %w: requested bytes from %d, got %q", d.Digest, r, ErrCorrupt, offset, text.Excerpt(resp.Header.Get("Content-Range")))
 		}
 		want -= offset
 		offset = 0

@@ -136,7 +136,7 @@ func (s *vault) checkContent(m format.StateManifest, state []byte) error {
 	case !isSealed(m) && (s.o.Unsealed || EncryptedByTool(state)):
 		return nil
 	case !isSealed(m):
-		return s.unsealedError(m, "is stored in clear, and keys are configured", Remedy{Kind: RemedySeal})
+		return s.unsealedError(m, "is not encrypted, but keys are configured", Remedy{Kind: RemedySeal})
 	case m.Empty != (len(state) == 0):
 		return s.unsealedError(m, "does not match its manifest", Remedy{Kind: RemedyDecrypt})
 	}

@@ -117,7 +117,7 @@ func (f *announceFlags) runAnnounce(ctx context.Context, reg *cli.Registries, ar
 func announcedVersion(arg string) (it addr.Item, address, version string, err error) {
 	address, version, ok := strings.Cut(arg, "@")
 	if !ok {
-		return it, "", "", cli.UsageError("%q names no version: ADDRESS@VERSION, or ADDRESS@* for all", arg)
+		return it, "", "", cli.UsageError("%q has no version: expected ADDRESS@VERSION, or ADDRESS@* for all", arg)
 	}
 	if it, err = addr.ParseItem(address); err == nil && version != evidence.AllVersions {
 		var v addr.Version

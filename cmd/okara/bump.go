@@ -380,7 +380,7 @@ func bumpArgs(cmd *cobra.Command, args []string) error {
 		return cobra.ExactArgs(3)(cmd, args)
 	}
 	if len(args) != 2 {
-		return cli.WithHint(cli.UsageError("--bump takes the place of the version, and %d arguments are given beside it", len(args)),
+		return cli.WithHint(cli.UsageError("--bump replaces the VERSION argument: expected 2 arguments, got %d", len(args)),
 			"use %s DIR NAMESPACE/NAME/SYSTEM --bump minor", cmd.CommandPath())
 	}
 	return nil

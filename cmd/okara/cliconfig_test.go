@@ -272,7 +272,7 @@ func TestCLIConfigRefuses(t *testing.T) {
 		"password in the URL":  {[]string{"https://u:p@okara.example.com"}, "not the URL"},
 		"bad origin":           {[]string{"--origin", "a/b"}, "--origin"},
 		"bad registry":         {[]string{"https://okara.example.com", "--oci-mirror", "https://x"}, "--oci-mirror"},
-		"no token":             {[]string{"--token-file", "-"}, "no single token"},
+		"no token":             {[]string{"--token-file", "-"}, "must contain a single token"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer

@@ -64,7 +64,7 @@ exists with different content.`,
 func openTag(ctx context.Context, reg *cli.Registries, s string) (r *oci.Repo, tag string, err error) {
 	i := strings.LastIndex(s, ":")
 	if i < 0 || strings.Contains(s[i:], "/") {
-		return nil, "", cli.UsageError("%q names no tag: HOST[:PORT]/PATH:TAG", s)
+		return nil, "", cli.UsageError("%q has no tag: expected HOST[:PORT]/PATH:TAG", s)
 	}
 	tag = s[i+1:]
 	if r, err = reg.OpenRepo(s[:i]); err != nil {

@@ -30,16 +30,15 @@ func newList(reg *cli.Registries) *cobra.Command {
 		Short: "List modules and providers, or the versions of one",
 		Long: `List modules and providers, or the versions of one, highest first.
 
-Without an argument the catalog is read, which holds what okara published or
-mirrored. ADDRESS is NAMESPACE/NAME/SYSTEM of a module, NAMESPACE/TYPE of a
-provider, or HOST/NAMESPACE/TYPE of a mirrored one, with an optional version
-constraint after "@".
+Without an argument the catalog is read, which contains what okara published or
+mirrored. ADDRESS is NAMESPACE/NAME/SYSTEM of a module, NAMESPACE/TYPE of a provider, or
+HOST/NAMESPACE/TYPE of a mirrored one, with an optional version constraint after "@".
 
-With --server a front-end (okara serve) is asked instead of the registry. It lists
-what the token may read: that of --token-file or OKARA_TOKEN, else the one that tofu
-and terraform send there.
+With --server, a front-end (okara serve) is queried instead of the registry. It lists
+what the token may read: that of --token-file or OKARA_TOKEN, else the one that tofu and
+terraform send there.
 
-Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
+Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
 		Example: `  okara list
   okara list net/vpc/aws
   okara list "acme/dns@~> 1.0" --json

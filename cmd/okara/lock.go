@@ -132,7 +132,7 @@ func (o lockOptions) setHashSources(ctx context.Context, up *upstreams, file *lo
 	case err != nil:
 		return err
 	case policy != nil && o.from != "":
-		return cli.UsageError("--from and a policy exclude each other: mirror the providers, and lock from the registry")
+		return cli.UsageError("--from cannot be combined with a policy: mirror the providers, then lock from the registry")
 	case o.from != "":
 		to.Source, err = up.providerSource(o.from, o.own)
 		return err

@@ -22,24 +22,23 @@ import (
 
 const mirrorLong = `Copy providers and modules from their origins into the registry.
 
-A provider is written [HOST/]NAMESPACE/TYPE, a module
-[HOST/]NAMESPACE/NAME/SYSTEM, each with an optional @CONSTRAINT. Without a
-constraint the newest release is copied, with one every version that it allows.
+A provider is written [HOST/]NAMESPACE/TYPE, a module [HOST/]NAMESPACE/NAME/SYSTEM, each
+with an optional @CONSTRAINT. Without a constraint the newest release is copied, with a
+constraint every matching version.
 
 SHA256SUMS and its signature are verified before anything is pushed and stored
-unchanged, so that clients verify the author's signature. What is there already
-is compared with the origin: modules by their files, providers by their sums.
-The same is skipped, so that an interrupted run continues where it stopped, and
-other content is refused: what is published never changes. Platforms that a
-provider's version lacks are added if the SHA256SUMS that was mirrored lists them.
-Platforms of --platform that the origin does not have are left out with a warning;
-a version for which it has none of them has failed.
+unchanged, so that clients verify the author's signature. Existing versions are compared
+with the origin: modules by their files, providers by their checksums. Identical content
+is skipped, so an interrupted run continues where it stopped, and different content is
+refused: published versions never change. Missing platforms of a provider version are
+added if the mirrored SHA256SUMS lists them. Platforms of --platform that the origin
+lacks are skipped with a warning; a version with none of them fails.
 
-Each version ends as new, extended, skipped, refused or failed. Refused is what was not
-accepted: a missing or wrong signature, other bytes than announced, a package
-that cannot be installed, other content for a version that is there. Failed is
-what could not be read or stored. Neither stops the others: the exit code is
-then 6, or 4 if everything refused is other content for existing versions.
+Each version ends as new, extended, skipped, refused or failed. Refused means a missing
+or wrong signature, bytes that do not match, a package that cannot be installed, or
+different content for an existing version. Failed means that it could not be read or
+stored. Neither stops the others: the exit code is then 6, or 4 if everything refused is
+different content for existing versions.
 
 ` + internalHelp + `
 
@@ -211,7 +210,7 @@ func (m *mirrorer) recordStep(r supply.Result) {
 		out.Reason = r.Reason
 	}
 	if out.State == "skipped" {
-		out.Reason = cmp.Or(out.Reason, "the same is there already")
+		out.Reason = cmp.Or(out.Reason, "same content already published")
 	}
 	m.results = append(m.results, out)
 }

@@ -132,7 +132,7 @@ func TestPolicy(t *testing.T) {
 		})
 	}
 	o := okara(t, append([]string{"lock", module, "--from", packed}, openpgp...)...)
-	if o.code != cli.ExitUsage || !strings.Contains(o.err, "--from and a policy exclude each other") {
+	if o.code != cli.ExitUsage || !strings.Contains(o.err, "--from cannot be combined with a policy") {
 		t.Errorf("lock from elsewhere: exit %d\n%s", o.code, o.err)
 	}
 

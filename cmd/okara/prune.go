@@ -36,22 +36,22 @@ func newPrune(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune ADDRESS --keep N",
 		Short: "Remove old versions of a module or provider",
-		Long: `Remove old versions of a module or provider: all but the N highest and those
-named by --pin. Versions that are yanked, deprecated in favour of another, or
-refused by the policy of --require, --openpgp-key, --cosign-key and --block are
-not counted. They stay while they are above the lowest counted version, and are
-removed below it. The release that clients choose always stays.
+		Long: `Remove old versions of a module or provider: all but the N highest and those named by
+--pin. Versions that are withdrawn, deprecated in favour of another, or refused by the
+policy of --require, --openpgp-key, --cosign-key and --block are not counted. They stay
+while they are above the lowest counted version, and are removed below it. The release
+that clients choose always stays.
 
-On a terminal okara shows what would be removed and asks; elsewhere --yes is
-required. A version is yanked first and its tag removed second; editions go with
-their version. On a registry that does not delete tags the manifest is removed,
-unless another tag names it; what stays is yanked, and okara reports how much
-that is. The registry's garbage collection frees the space.
+On a terminal okara shows what would be removed and asks for confirmation; elsewhere
+--yes is required. A version is withdrawn first, then its tag is removed; editions are
+removed with their version. On a registry that does not delete tags the manifest is
+removed, unless another tag refers to it; what remains is withdrawn and reported. The
+registry's garbage collection frees the space.
 
-Prints the versions. okara yank --undo brings one back until the registry's garbage
-collection has freed it; its number is not used again in the meantime.
+Prints the versions. okara yank --undo restores one until the registry's garbage
+collection has freed it; until then its number is not reused.
 
-Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
+Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
 		Example: `  okara admin prune net/vpc/aws --keep 20 --dry-run
   okara admin prune acme/dns --keep 5 --pin 1.0.0 --yes`,
 		Args: cobra.ExactArgs(1),

@@ -154,7 +154,7 @@ func (m *moduleFlags) moduleOptions(a *cli.App) (depot.ModuleOptions, error) {
 func noteUnnamed(a *cli.App, hold *archive.HoldBack) {
 	for _, glob := range hold.Include {
 		if named, read := hold.Named[glob]; read && !named {
-			a.Note("warning: --include %s names nothing that is there; write it as in .gitignore, with / for a place", text.Excerpt(glob))
+			a.Note("warning: --include %s matches no file; use the syntax of .gitignore, with / for a path", text.Excerpt(glob))
 		}
 	}
 }

@@ -122,7 +122,7 @@ func (m *modulesFlags) checkVersionFlags(dryRun bool) error {
 	case m.version == "" && m.bump == "":
 		return cli.WithHint(cli.UsageError("neither --version nor --bump says which version the modules get"), "specify --version VERSION or --bump commits")
 	case m.version != "" && m.bump != "":
-		return cli.UsageError("--version and --bump exclude each other")
+		return cli.UsageError("--version cannot be combined with --bump")
 	case m.bump != "" && !slices.Contains([]string{addr.Major, addr.Minor, addr.Patch, bumpCommits}, m.bump):
 		return cli.UsageError("invalid --bump %s: must be major, minor, patch or commits", m.bump)
 	case m.since != "" && m.bump == "":

@@ -60,8 +60,7 @@ it is named, with a note; --allow-yanked omits the note.
 
 Prints the files, or for a module the folder.
 
-Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such version,
-5 denied.`,
+Exit codes: 0 done, 1 the version was refused, 2 usage, 3 version not found, 5 denied.`,
 		Example: `  okara pull net/vpc/aws@1.4.0 ./vpc
   okara pull acme/dns ./dist --platform linux_amd64
   okara pull acme/dns ./dist --require openpgp --openpgp-key release.pub.asc

@@ -54,7 +54,7 @@ func TestServeRefuses(t *testing.T) {
 		{"token without scope", "", tokens("\n" + serveToken + "\n"), ":2: token ci has no scope"},
 		{"bad scope", "", tokens(serveToken + " eat:module:**\n"), ":1: scope"},
 		{"short token", "", tokens("oks_ci_x read:module:**\n"), ":1: a static token has the form"},
-		{"certificate without key", "", []string{"--tls-cert", "x"}, "belong together"},
+		{"certificate without key", "", []string{"--tls-cert", "x"}, "must be set together"},
 		{"both certificates", "", []string{"--tls-cert", "x", "--tls-key", "y", "--tls-self-signed"}, "tls-self-signed"},
 		{"redirect", "", []string{"--archive-redirect", "sometimes"}, "redirect"},
 		{"registry", "", []string{"--registry", "https://registry.example.com"}, "registry.example.com"},
@@ -95,7 +95,7 @@ func TestServeRefuses(t *testing.T) {
 		{"plain http", owner("token_file = \""+token+"\"", "api_url = \"http://github.example.com\""), nil, "api_url"},
 		{"twice", github + github, nil, "okara.hcl:7: github \"acme\" appears twice"},
 		{"hook of nobody", github + "hook \"other/x\" {\n module = \"a/b/c\"\n}\n", nil, "okara.hcl:6: hook \"other/x\": no github block"},
-		{"hook without owner", github + "hook \"x\" {\n module = \"a/b/c\"\n}\n", nil, "okara.hcl:6: hook \"x\": want OWNER/REPOSITORY"},
+		{"hook without owner", github + "hook \"x\" {\n module = \"a/b/c\"\n}\n", nil, "okara.hcl:6: hook \"x\": must be OWNER/REPOSITORY"},
 		{"hook address", github + "hook \"acme/x\" {\n module = \"a/b\"\n}\n", nil, "okara.hcl:6: repository x: "},
 
 		// The block pull_through.

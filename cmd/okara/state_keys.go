@@ -90,7 +90,7 @@ func keysText(uses []keyUse) string {
 	for _, u := range uses {
 		key := u.Key
 		if key == "" {
-			key = "none: in clear, or encrypted by the tool"
+			key = "none: not encrypted, or encrypted by the tool"
 		}
 		rows = append(rows, []string{u.Workspace, key, shortenRanges(u.Versions)})
 	}

@@ -26,12 +26,12 @@ func newStatePush(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push [REPOSITORY] FILE",
 		Short: "Store a state file as the new current version",
-		Long: `Store a state file ("-" is stdin) as the new current version, under the lock.
-Its lineage must be that of the current state and its serial must be higher;
---force skips this check. The same state again changes nothing.
+		Long: `Store a state file ("-" is stdin) as the new current version, under the lock. Its
+lineage must be that of the current state and its serial must be higher; --force skips
+this check. Pushing the same state again changes nothing.
 
-With a key, the new version is sealed, also above one in clear, which no other
-command accepts: check that the file is the state that you know.`,
+With a key, the new version is encrypted, even after an unencrypted one, which no other
+command accepts: check that the file is the expected state.`,
 		Example: "  okara state push registry.example.com/infrastructure/tofu-state terraform.tfstate -w prod",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: f.withNamedState(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {

@@ -29,16 +29,16 @@ type rekeyed struct {
 	Variables  int      `json:"variables,omitempty"` // of all workspaces, and variable sets
 }
 
-const rekeyLong = `Seal the newest version of a state with other keys, under the lock, or with
---all-versions each of them and the variables that servers store beside it.
-Numbers and contents stay. --key, OKARA_STATE_KEYS or the backend block name the
-keys that open it now, --new-key the keys that are to open it from now on, all
-of them in place of the old ones.
+const rekeyLong = `Encrypt the newest version of a state with other keys, under the lock, or with
+--all-versions every version and the variables that servers store with them. Numbers and
+contents do not change. --key, OKARA_STATE_KEYS or the backend block specify the current
+keys, --new-key all the keys that replace them.
 
-A version that has these keys already is left alone, so a run that was cut off is
-simply repeated. The bytes that the old keys opened go with their manifests, where
-the registry deletes; its garbage collection frees them, and replicas and backups
-keep theirs. What a lost key has opened counts as read: rotate the secrets in it.`
+A version that already has these keys is skipped, so an interrupted run can simply be
+repeated. What the old keys decrypt is deleted with its manifests, if the registry
+deletes; its garbage collection frees the space, and replicas and backups keep their
+copies. Consider everything that a lost key could decrypt as disclosed: rotate the
+secrets in it.`
 
 func newStateRekey(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string

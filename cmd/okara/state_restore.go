@@ -21,16 +21,15 @@ func newStateRestore(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore [REPOSITORY] N",
 		Short: "Restore the content of version N as a new version",
-		Long: `Store the content of version N as a new version, under the lock. Nothing is
-removed: the versions in between stay, and restoring can be undone the same way.
-The serial becomes one more than the current one, except in states that OpenTofu
-encrypted, whose serial cannot be changed without their key.
+		Long: `Store the content of version N as a new version, under the lock. Nothing is removed: the
+versions in between stay, and restoring can be undone the same way. The serial becomes
+one more than the current one, except in states encrypted by OpenTofu, whose serial
+cannot be changed without their key.
 
-A state that okara sealed is restored with its key only, so that a version from
-before the sealing does not become current in clear. If the key of the current
-version is lost, --force restores a version that another key opens: the state is
-sealed with the keys of --key from then on, and holders of other keys cannot
-read it.`,
+Restoring a state that okara encrypted requires its key, so an older unencrypted version
+cannot become current. If the key of the current version is lost, --force restores a
+version that another key decrypts: from then on the state is encrypted with the keys of
+--key, and holders of other keys cannot read it.`,
 		Example: "  okara state restore registry.example.com/infrastructure/tofu-state 41 -w prod",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: f.withStore(reg, 2, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {

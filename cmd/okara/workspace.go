@@ -228,7 +228,7 @@ func parseTags(list []string) (map[string]string, error) {
 	for _, tag := range list {
 		key, value, _ := strings.Cut(tag, "=")
 		if _, twice := tags[key]; twice || key == "" {
-			return nil, cli.WithHint(cli.UsageError("--tag %q: want KEY or KEY=VALUE, and each KEY once", tag), "use --tag network, or --tag env=prod")
+			return nil, cli.WithHint(cli.UsageError("--tag %q: must be KEY or KEY=VALUE, with each KEY once", tag), "use --tag network, or --tag env=prod")
 		}
 		tags[key] = value
 	}

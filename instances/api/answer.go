@@ -185,7 +185,7 @@ func ParseLogPosition(s string) (LogPosition, error) {
 	p := LogPosition{n, at}
 	outside := n < 1 || at < 0
 	if err != nil || oerr != nil || outside || p.String() != s {
-		return LogPosition{}, fmt.Errorf("%.40q: want ATTEMPT-OFFSET such as 1-4096", s)
+		return LogPosition{}, fmt.Errorf("%.40q: must be ATTEMPT-OFFSET such as 1-4096", s)
 	}
 	return p, nil
 }

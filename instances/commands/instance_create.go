@@ -33,8 +33,8 @@ func newInstanceCreate(reg *cli.Registries) *cobra.Command {
 		Use:   "create TEMPLATE",
 		Short: "Launch a template",
 		Long: `Launch a template, and print the id of the instance. If the template allows each
-owner only one instance, the id of the existing one is printed; if other values are
-asked for than it has, the launch is refused.
+owner only one instance, the id of the existing one is printed; if the requested
+values differ, the launch is refused.
 
 A parameter is NAME=VALUE. A value that is JSON, such as 3, true or ["a", "b"],
 is read as JSON, and any other as text; NAME:=VALUE must be JSON. Secrets do not
@@ -102,7 +102,7 @@ func parseParameters(given []string) (map[string]json.RawMessage, error) {
 		name, value, ok := strings.Cut(pair, "=")
 		name, typed := strings.CutSuffix(name, ":")
 		if !ok || name == "" {
-			return nil, cli.UsageError("--parameter %.40q: want NAME=VALUE", pair)
+			return nil, cli.UsageError("--parameter %.40q: must be NAME=VALUE", pair)
 		}
 		if _, twice := values[name]; twice {
 			return nil, cli.UsageError("duplicate --parameter %s", name)

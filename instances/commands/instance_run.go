@@ -76,7 +76,7 @@ func newInstanceEnter() *cobra.Command {
 	var o sandbox.EnterOptions
 	cmd := &cobra.Command{
 		Use:    sandbox.EnterCommand + " [flags] -- PROGRAM [ARG...]",
-		Short:  "Become another program beside a folder in memory",
+		Short:  "Run another program with a folder in memory",
 		Hidden: true,
 		Args:   cobra.MinimumNArgs(1),
 		RunE:   func(_ *cobra.Command, args []string) error { return sandbox.Enter(o, args, os.Environ()) },

@@ -66,7 +66,7 @@ func newTemplateShow(reg *cli.Registries) *cobra.Command {
 		Long: `Show the parameters of a template of a server (okara serve), and what happens to
 its instances.
 
-Exit codes: 0 done, 2 usage, 3 there is no such template that you may see, 5 denied.`,
+Exit codes: 0 done, 2 usage, 3 template not found or not visible to you, 5 denied.`,
 		Example:           "  okara instance template show sandbox/vpc --server https://okara.example.com",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeTemplates(reg),
@@ -120,9 +120,9 @@ func templateRows(t api.Template) [][]string {
 	return rows
 }
 
-const pauseHelp = `This needs the right admin on the template.
+const pauseHelp = `This requires the right admin on the template.
 
-Exit codes: 0 done, 2 usage, 3 there is no such template, 5 denied.`
+Exit codes: 0 done, 2 usage, 3 template not found, 5 denied.`
 
 func newTemplatePause(reg *cli.Registries) *cobra.Command {
 	var reason string

@@ -197,7 +197,7 @@ func askApproval(tx *tx, r *Record, p Pending) (Answer, error) {
 		return Answer{}, newRefusal(ErrPhase, "a change of instance %s is waiting for approval: have it approved or rejected, or cancel it first", r.ID)
 	}
 	if r.Phase != Ready && r.Phase != Failed {
-		return Answer{}, newRefusal(ErrPhase, "instance %s is %s, and what needs approval can be asked for when it is ready", r.ID, r.Phase)
+		return Answer{}, newRefusal(ErrPhase, "instance %s is %s; changes that need approval can be requested when it is ready", r.ID, r.Phase)
 	}
 	p.At = tx.now
 	p.Salt = tx.newNonce()

@@ -116,7 +116,7 @@ func (e DestroyNow) applyTo(tx *tx) (Answer, error) {
 		finishRecord(tx, r, Rejected, "withdrawn")
 		return Answer{Status: 200, Record: r}, nil
 	}
-	startDestroy(tx, r, "asked for")
+	startDestroy(tx, r, "requested")
 	return Answer{Status: 202, Record: r}, nil
 }
 

@@ -78,7 +78,7 @@ func TestFormErrors(t *testing.T) {
 		field string // with the error
 		text  string
 	}{
-		{"no such size", []string{"p.size", "huge"}, "p-size", "is none of"},
+		{"no such size", []string{"p.size", "huge"}, "p-size", "is not one of"},
 		{"span", []string{"ttl", "soon"}, "ttl", "must be a duration"},
 		{"too long", []string{"ttl", "900h"}, "ttl", "at most"},
 		{"name", []string{"name", strings.Repeat("x", 65)}, "name", "64"},

@@ -265,7 +265,7 @@ func findTemplate(_ *server, r *http.Request, c caller, _ lifecycle.View) (strin
 
 // noTemplate refuses a template that does not exist or that the caller may not see.
 func noTemplate() error {
-	return &service.Error{Status: http.StatusNotFound, Text: "there is no such template that you may see"}
+	return &service.Error{Status: http.StatusNotFound, Text: "template not found or not visible to you"}
 }
 
 // findPausable is findTemplate for callers that may pause the template.

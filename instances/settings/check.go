@@ -192,7 +192,7 @@ func (b *Block) checkLeader(beside Beside) error {
 		return syntax.WrongAt(in.Range, errors.New("instances require the state keys: otherwise write access to the registry would give access to all that the instances may access\n"+
 			"hint: set OKARA_STATE_KEYS, or unsealed = true if no one else can write there"))
 	case beside.StateKeys && in.Unsealed:
-		return syntax.WrongAt(in.Range, errors.New("unsealed = true contradicts the state keys: remove one of the two"))
+		return syntax.WrongAt(in.Range, errors.New("unsealed = true conflicts with the state keys: remove one of them"))
 	case in.Templates == "" && len(b.Sources) == 0 && !beside.Remote:
 		return syntax.WrongAt(in.Range, errors.New("no source of templates is set\nhint: set templates = \"DIR\", or add a block template_source"))
 	case len(b.Executors) == 0:

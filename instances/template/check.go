@@ -180,10 +180,10 @@ func (r *templateReader) checkPool(t *Template, b templateBlock) {
 		r.failAt(here("size"), "pool: size %d is more than max %d of the template", p.Size, t.Max)
 	}
 	if len(t.Parameters) > 0 {
-		r.failAt(b.Parameters[0].Body.MissingItemRange(), "a pool and parameters exclude each other: its members are made before anybody chooses")
+		r.failAt(b.Parameters[0].Body.MissingItemRange(), "a pool cannot be combined with parameters: its members are created in advance")
 	}
 	if t.Approval != ApprovalNone {
-		r.failAt(attributeRange(b.Body, "approval"), "a pool and approval exclude each other: a claim would go round it")
+		r.failAt(attributeRange(b.Body, "approval"), "a pool cannot be combined with approval: a claim would bypass it")
 	}
 }
 

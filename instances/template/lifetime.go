@@ -74,7 +74,7 @@ func (l *Lifetime) check(t *TTL, report func(at hcl.Range, format string, args .
 	case t.Max > 0 && t.Extend > t.Max:
 		report(l.At("extend"), "ttl: extend %s is more than max %s", t.Extend, t.Max)
 	case t.Extends > 0 && t.Extend == 0:
-		report(l.At("extends"), "ttl: extends says how many times; extend, by how much, is missing")
+		report(l.At("extends"), "ttl: extends requires extend, the duration")
 	}
 }
 

@@ -76,7 +76,7 @@ func (b *schemaBuilder) checkWhen(p Parameter) error {
 		return nil
 	}
 	if _, ok := b.s.defaults[p.Name]; !ok {
-		return errors.New("it needs a default, which it has where it is not asked for")
+		return errors.New("requires a default, which is used if the condition is not met")
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.When)) {
 		property, ok := b.narrowed[name]

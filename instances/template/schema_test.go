@@ -126,8 +126,8 @@ func TestCheckParameters(t *testing.T) {
 		{"type", values("name", "5"), map[string]string{"/name": "is number, not string"}},
 		{"null", values("name", "null"), map[string]string{"/name": "is null, not string"}},
 		{"pattern", values("name", `"A B"`), map[string]string{"/name": "does not match ^[a-z]+$"}},
-		{"enum", values("name", `"a"`, "size", `"huge"`), map[string]string{"/size": `is none of "small", "large"`}},
-		{"enum without null", values("name", `"a"`, "size", "null"), map[string]string{"/size": `is none of "small", "large"`}},
+		{"enum", values("name", `"a"`, "size", `"huge"`), map[string]string{"/size": `is not one of "small", "large"`}},
+		{"enum without null", values("name", `"a"`, "size", "null"), map[string]string{"/size": `is not one of "small", "large"`}},
 		{"bounds", values("name", `"a"`, "count", "6"), map[string]string{"/count": "is greater than 5"}},
 		{"several", values("name", `"a"`, "count", "1", "zones", `["a","a"]`, "tags", `{"k":1}`), map[string]string{"/count": "is less than 2", "/zones": "has an element twice", "/tags/k": "is number, not string"}},
 		{"secret", values("name", `"a"`, "secret", `{"p":"hunter2"}`), map[string]string{"/secret": "is object, not null or string"}},
@@ -180,15 +180,15 @@ func TestCheckUpdate(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	for want, change := range map[string]map[string]json.RawMessage{
-		"/name: cannot be changed later":           values("name", `"other"`),
-		"/size: is none of \"small\", \"large\"":   values("size", `"huge"`),
-		"/colour: unknown parameter":               values("colour", `"red"`),
-		"/count: cannot be changed later":          values("count", "3"),
-		"/secret: cannot be changed later":         values("secret", `"x"`),
-		"/tags: cannot be changed later":           values("tags", "{"),
-		"/any: not valid JSON":                     values("any", "{"),
-		"/zones: cannot be changed later":          values("zones", `["a"]`),
-		"/name: cannot be changed later\n/tags: c": values("name", `"x"`, "tags", `{"a":"b"}`),
+		"/name: cannot be changed later":            values("name", `"other"`),
+		"/size: is not one of \"small\", \"large\"": values("size", `"huge"`),
+		"/colour: unknown parameter":                values("colour", `"red"`),
+		"/count: cannot be changed later":           values("count", "3"),
+		"/secret: cannot be changed later":          values("secret", `"x"`),
+		"/tags: cannot be changed later":            values("tags", "{"),
+		"/any: not valid JSON":                      values("any", "{"),
+		"/zones: cannot be changed later":           values("zones", `["a"]`),
+		"/name: cannot be changed later\n/tags: c":  values("name", `"x"`, "tags", `{"a":"b"}`),
 	} {
 		if _, err := s.CheckUpdate(have, change, true); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
@@ -233,7 +233,7 @@ func TestSchemaRefuses(t *testing.T) {
 		{"when of a value that is never", name + "parameter \"size\" {\n enum = [\"small\"]\n}\nparameter \"zones\" {\n when = { size = [\"smal\"] }\n}", "parameter zones: when: size is never \"smal\""},
 		{"when of a secret", name + "parameter \"secret\" {\n}\nparameter \"zones\" {\n when = { secret = [\"x\"] }\n}", "when: secret is sensitive"},
 		{"when of a list", name + "parameter \"zones\" {\n}\nparameter \"size\" {\n when = { zones = [\"x\"] }\n}", "when: zones is no text, number or boolean"},
-		{"when without a default", "parameter \"size\" {\n}\nparameter \"name\" {\n when = { size = [\"x\"] }\n}", "parameter name: when: it needs a default"},
+		{"when without a default", "parameter \"size\" {\n}\nparameter \"name\" {\n when = { size = [\"x\"] }\n}", "parameter name: when: requires a default"},
 		{"sensitive parameter", name + "parameter \"secret\" {\n}\nconnection {\n message = parameters.secret\n}", "the parameter secret is sensitive"},
 	}
 	for _, tt := range tests {

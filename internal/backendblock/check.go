@@ -19,7 +19,7 @@ func (a *Arguments) Backend() (Backend, error) {
 		}
 	}
 	if c := a.backend.Compression; !slices.Contains([]string{"", "zstd", "gzip", "none"}, c) {
-		return a.backend, fmt.Errorf("compression %q is none of zstd, gzip, none", c)
+		return a.backend, fmt.Errorf("unknown compression %q: must be zstd, gzip or none", c)
 	}
 	return a.backend, nil
 }
@@ -27,10 +27,10 @@ func (a *Arguments) Backend() (Backend, error) {
 func (a *Arguments) checkTransport() error {
 	b := &a.backend
 	if b.PlainHTTP && (b.CAFile != "" || b.Insecure) {
-		return errors.New("plain_http contradicts ca_file and insecure: without TLS there is no certificate to check")
+		return errors.New("plain_http conflicts with ca_file and insecure: no certificate to check without TLS")
 	}
 	if b.Insecure && b.CAFile != "" {
-		return errors.New("insecure contradicts ca_file: certificates are either verified or not")
+		return errors.New("insecure conflicts with ca_file: certificates are either verified or not")
 	}
 	r := b.Retry
 	if r.MaxAttempts < 0 || r.MaxBackoff > 0 && r.InitialBackoff > r.MaxBackoff {
@@ -115,7 +115,7 @@ func (a *Arguments) checkVersions() error {
 	}
 	switch {
 	case v.enabled != nil && !*v.enabled && v.max != nil:
-		return errors.New("versioning: enabled = false contradicts max_versions")
+		return errors.New("versioning: enabled = false conflicts with max_versions")
 	case v.enabled != nil && !*v.enabled:
 		a.backend.MaxVersions = keptWhenDisabled
 	case v.max != nil:

@@ -175,7 +175,7 @@ func (e *evaluator) askConsole(ctx context.Context, dir, question string, needed
 	answer := strings.TrimSpace(string(out))
 	answer = answer[strings.LastIndexByte(answer, '\n')+1:] // warnings precede the value
 	if strings.Contains(answer, "(sensitive value)") {
-		return "", errors.New("one of them is sensitive, and the settings of a backend are kept in clear")
+		return "", errors.New("one of them is sensitive, and backend settings are stored unencrypted")
 	}
 	if strings.Contains(answer, "(known after apply)") {
 		return "", errors.New("one of them has no value, or one of another type; give it by -var, a file of values or TF_VAR_NAME")

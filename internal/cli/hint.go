@@ -75,7 +75,7 @@ func fileHint(err error) string {
 	}
 	switch {
 	case errors.Is(err, signing.ErrPublic):
-		return "name the private key: the public one beside it, with .pub in its name, is for those who verify"
+		return "use the private key; the public key, with .pub in its name, is for verifying"
 	case errors.Is(err, signing.ErrPrivate):
 		return "name the public key, which has .pub in its name; the private one stays with who signs"
 	case errors.Is(err, signing.ErrPassphrase):
@@ -117,7 +117,7 @@ func (a *App) refusedHint(err error) string {
 		was = " were refused"
 	}
 	if used.given {
-		return used.name + was + ", and nothing else is tried beside what is given to okara; correct it" + explain
+		return used.name + was + "; no others are tried when credentials are given explicitly; correct it" + explain
 	}
 	return fmt.Sprintf("%s%s; log in with `okara login %s`", used.name, was, host) + explain
 }
@@ -177,7 +177,7 @@ func unavailableHint(err error) string {
 	case isName && frontEnd:
 		return "check the server's name"
 	case isName && !strings.Contains(name.Name, "."):
-		return fmt.Sprintf("check the host name: %q was taken for one; a repository begins with its registry, such as registry.example.com/%s", name.Name, name.Name)
+		return fmt.Sprintf("check the host name %q: a repository starts with its registry, such as registry.example.com/%s", name.Name, name.Name)
 	case isName:
 		return "check the host name"
 	case isNet && timeout.Timeout():

@@ -44,7 +44,7 @@ func TestHints(t *testing.T) {
 		{"rate limit", fmt.Errorf("pull: %w", oci.ErrRateLimited), "wait"},
 		{"refused", cause(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}), "nothing listens there"},
 		{"unknown host", cause(&net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}), "check the host name"},
-		{"repository for a host", cause(&net.DNSError{Name: "x"}), "begins with its registry"},
+		{"repository for a host", cause(&net.DNSError{Name: "x"}), "starts with its registry"},
 		{"unknown server", server(&net.DNSError{Name: "x"}), "check the server's name"},
 		{"no server there", server(io.ErrUnexpectedEOF), "check the server, its port"},
 		{"time-out", cause(os.ErrDeadlineExceeded), "timed out"},

@@ -194,7 +194,7 @@ func conflictHint(c *depot.ConflictError) string {
 	case c.Grows:
 		return "--extend adds the platforms that the version lacks"
 	case strings.HasPrefix(c.Offered, "protocols "):
-		return fmt.Sprintf("put the registry manifest beside the zips, or give --%s", strings.ReplaceAll(c.Stored, ", ", ","))
+		return fmt.Sprintf("put the registry manifest next to the zips, or set --%s", strings.ReplaceAll(c.Stored, ", ", ","))
 	case c.Withdrawn != nil && c.Stored == "" && c.Duplicate == addr.Version{}:
 		hint = "okara yank --undo restores its content, unless the registry has collected it; new content needs a new version"
 	}

@@ -66,7 +66,7 @@ func ReadToken(in io.Reader, file string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("read the token: %w", err)
 	case token == "" || len(b) > maxToken || !credentials.IsToken(token):
-		return "", UsageError("--token-file %s: no single token in it", file)
+		return "", UsageError("--token-file %s must contain a single token", file)
 	}
 	return token, nil
 }

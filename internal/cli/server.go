@@ -37,7 +37,7 @@ func (s *ServerFlags) Add(f *pflag.FlagSet) {
 func OpenFrontEnd(reg *Registries, s ServerFlags, progress func(depot.Event)) (*client.Client, error) {
 	switch {
 	case s.URL != "" && reg.Registry != "" && !s.Both:
-		return nil, UsageError("--server and --registry exclude each other; name one")
+		return nil, UsageError("--server and --registry are mutually exclusive")
 	case s.URL == "" && (reg.Registry == "" || s.Both):
 		s.URL = reg.Getenv("OKARA_SERVER")
 	}

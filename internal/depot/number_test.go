@@ -262,7 +262,7 @@ func TestUndoOfAllLiftsWhatAllDid(t *testing.T) {
 	must.Succeed(t, depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: 1})))
 	announce(evidence.ActionYank, evidence.AllVersions)
 	warnings := announce(evidence.ActionUnyank, evidence.AllVersions)
-	if got := strings.Join(warnings, "\n"); !strings.Contains(got, "3 versions keep their own status") || !strings.Contains(got, "1.0.0 1.1.0 1.2.0") {
+	if got := strings.Join(warnings, "\n"); !strings.Contains(got, "own status kept by 3 versions") || !strings.Contains(got, "1.0.0 1.1.0 1.2.0") {
 		t.Errorf("warnings: %s", got)
 	}
 	if l := mustVersions(t, d, module.item); len(l.Versions) != 1 || l.Status(l.Versions[0]).Yanked != nil {

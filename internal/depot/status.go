@@ -171,7 +171,7 @@ func (l *Listing) keptWarning(action string) []string {
 		return nil
 	}
 	versions := slices.SortedFunc(maps.Keys(own), addr.Version.Compare)
-	return []string{fmt.Sprintf("%d versions keep their own status: %s; undo it for each", len(own), text.Excerpt(fmt.Sprint(versions)))}
+	return []string{fmt.Sprintf("own status kept by %s: %s; undo it for each", text.Plural(len(own), "version"), text.Excerpt(fmt.Sprint(versions)))}
 }
 
 // withdrawVersion yanks a version and then removes its tag. The event records what the

@@ -136,7 +136,7 @@ func (o Options) tlsConfig() (*tls.Config, error) {
 		return nil, nil
 	}
 	if o.TLSCert == "" || o.TLSKey == "" {
-		return nil, errors.New("a TLS certificate and its key belong together, one is missing")
+		return nil, errors.New("TLS certificate and key must be set together")
 	}
 	cert, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
 	if err != nil {

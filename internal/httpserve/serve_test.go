@@ -148,7 +148,7 @@ func TestListenErrors(t *testing.T) {
 		want string
 	}{
 		{"port taken", httpserve.Options{Addr: s.Addr()}, "address already in use"},
-		{"half a certificate", httpserve.Options{Addr: "127.0.0.1:0", TLSCert: "cert.pem"}, "belong together"},
+		{"half a certificate", httpserve.Options{Addr: "127.0.0.1:0", TLSCert: "cert.pem"}, "must be set together"},
 		{"no such file", httpserve.Options{Addr: "127.0.0.1:0", TLSCert: "none.pem", TLSKey: "none.pem"}, "no such file"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -88,7 +88,7 @@ func (o TransportOptions) clientTLS() (*tls.Config, error) {
 		}
 	}
 	if (o.ClientCert == "") != (o.ClientKey == "") {
-		return nil, errors.New("a client certificate and its key belong together, one is missing")
+		return nil, errors.New("client certificate and key must be set together")
 	}
 	if o.ClientCert != "" {
 		cert, err := tls.LoadX509KeyPair(o.ClientCert, o.ClientKey)

@@ -89,7 +89,7 @@ func TestTransportErrors(t *testing.T) {
 	}{
 		{"no CA file", httpserve.TransportOptions{CAFile: "none.pem"}, "no such file"},
 		{"nothing in it", httpserve.TransportOptions{CAFile: empty}, "no PEM certificate"},
-		{"half a pair", httpserve.TransportOptions{ClientKey: "key.pem"}, "belong together"},
+		{"half a pair", httpserve.TransportOptions{ClientKey: "key.pem"}, "must be set together"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if _, err := httpserve.Transport(test.o); err == nil || !strings.Contains(err.Error(), test.want) {

@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,11 @@ func TestSource(t *testing.T) {
 // for metrics, the operator's health, and test servers.
 var freeMuxes = []string{"internal/server/listen.go", "operator/internal/portalserve/", "operator/internal/rig/", "instances/portaltest/", "internal/webtest/issuer.go", "internal/e2e/"}
 
+// refusedWords are in no text of the program: they sound translated, or count one thing as many.
+var refusedWords = regexp.MustCompile(`\b(looked at|taken for|there is no such|is there already|sealed (for|with|by)|in (the )?clear|` +
+	`exclude each other|belongs? together|contradicts?|says how|no single|anew|is none of|all the same)\b|: want [A-Z]| beside |` +
+	`["\x60]%d (versions|modules|providers|findings|repositories|changes|entries) `)
+
 type check struct {
 	t    *testing.T
 	fset *token.FileSet
@@ -66,8 +72,13 @@ func (c check) file(f *ast.File) {
 		return
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
-		if call, ok := n.(*ast.CallExpr); ok {
-			c.call(call)
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			c.call(n)
+		case *ast.BasicLit:
+			if word := refusedWords.FindString(n.Value); word != "" {
+				c.errorf(n, "%q: see Texts in CONTRIBUTING.md", word)
+			}
 		}
 		return true
 	})

@@ -158,7 +158,7 @@ func ParseScope(s string) (Scope, error) {
 func parseScope(s string) (Scope, error) {
 	part := strings.SplitN(s, ":", 3)
 	if len(part) != 3 || part[2] == "" {
-		return Scope{}, fmt.Errorf("scope %q: want ACTION:KIND:GLOB, such as read:module:acme/**", s)
+		return Scope{}, fmt.Errorf("scope %q: must be ACTION:KIND:GLOB, such as read:module:acme/**", s)
 	}
 	scope := Scope{Action(part[0]), Kind(part[1]), part[2]}
 	actions, of := actionsOf(scope.Kind)

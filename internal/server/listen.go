@@ -61,7 +61,7 @@ func (t *TLS) checkFiles() error {
 	case t.Range.Filename != "" && ((t.Cert == "") != (t.Key == "") || t.SelfSigned == (t.Cert != "")):
 		return syntax.WrongAt(t.Range, errors.New("tls needs cert and key, or self_signed = true"))
 	case (t.Cert == "") != (t.Key == ""):
-		return &syntax.SettingError{Err: errors.New("--tls-cert and --tls-key belong together")}
+		return &syntax.SettingError{Err: errors.New("--tls-cert and --tls-key must be set together")}
 	case t.SelfSigned && t.Cert != "":
 		return &syntax.SettingError{Err: errors.New("--tls-self-signed creates its own certificate; omit --tls-cert")}
 	}

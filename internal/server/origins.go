@@ -154,7 +154,7 @@ func (o *Origins) readGitHub(env Env) ([]registry.GitHub, error) {
 	for _, h := range o.Hooks {
 		owner, _, ok := strings.Cut(h.Repository, "/")
 		if !ok {
-			return nil, syntax.WrongAt(h.Range, fmt.Errorf("hook %q: want OWNER/REPOSITORY", h.Repository))
+			return nil, syntax.WrongAt(h.Range, fmt.Errorf("hook %q: must be OWNER/REPOSITORY", h.Repository))
 		}
 		hooks[strings.ToLower(owner)] = append(hooks[strings.ToLower(owner)], h)
 	}

@@ -55,9 +55,9 @@ func (m *mover) run(ctx context.Context) {
 	switch {
 	case m.o.Sealer != nil:
 	case m.f.o.Embedded != nil:
-		how = "in clear, where only administrators may push"
+		how = "unencrypted, only administrators may push there"
 	default:
-		level, how = slog.LevelWarn, "in clear: whoever may push there decides what runs execute; set state keys, or let only this server push there"
+		level, how = slog.LevelWarn, "unencrypted: whoever may push there controls what runs execute; set state keys, or let only this server push there"
 	}
 	if m.o.Runs != nil {
 		m.f.o.Logger.Log(ctx, level, "variables and settings of runs are in the repositories of the states with the suffix "+addr.RunsSuffix, "protection", how)

@@ -24,9 +24,9 @@ import (
 // on another registry without state keys what that takes.
 func TestRunsProtection(t *testing.T) {
 	for want, change := range map[string]func(*Options, *tfe.Options){
-		"level=INFO.*encrypted with the state keys":                                       func(o *Options, m *tfe.Options) { o.Embedded = nil; m.Sealer = &envelope.Envelope{} },
-		"level=INFO.*only administrators may push":                                        func(o *Options, _ *tfe.Options) { o.Embedded = http.NotFoundHandler() },
-		"level=WARN.*--runs.*decides what runs execute; set state keys, or let only this": func(o *Options, _ *tfe.Options) { o.Embedded = nil },
+		"level=INFO.*encrypted with the state keys":                                        func(o *Options, m *tfe.Options) { o.Embedded = nil; m.Sealer = &envelope.Envelope{} },
+		"level=INFO.*only administrators may push":                                         func(o *Options, _ *tfe.Options) { o.Embedded = http.NotFoundHandler() },
+		"level=WARN.*--runs.*controls what runs execute; set state keys, or let only this": func(o *Options, _ *tfe.Options) { o.Embedded = nil },
 	} {
 		var log bytes.Buffer
 		var m *mover

@@ -260,7 +260,7 @@ func (t *TFE) checkRuns() error {
 	case t.Runs == "":
 		return nil
 	case !t.isOn():
-		return refused("runs = %q means nothing with enabled = false", t.Runs)
+		return refused("runs = %q has no effect with enabled = false", t.Runs)
 	}
 	return syntax.CheckDuration(t.Range, "run_timeout", t.RunTimeout)
 }

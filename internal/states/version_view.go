@@ -103,7 +103,7 @@ func whyClosed(v statebackend.Version, err error) string {
 	case errors.Is(err, ErrNotShown), errors.Is(err, oci.ErrTooLarge):
 		return fmt.Sprintf("This state has more than %d MiB or %d levels, which is more than a page shows.", MaxShown>>20, MaxLevels)
 	case errors.Is(err, envelope.ErrKey), keyMissing(err):
-		return "This state is sealed with keys that this server does not have."
+		return "This state is encrypted with keys that this server does not have."
 	case errors.Is(err, statebackend.ErrUnsealed), errors.Is(err, envelope.ErrSealed):
 		return "This state is not sealed as this server's keys say, so that somebody may have replaced it. Look at it with okara state pull."
 	}

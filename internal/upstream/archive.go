@@ -65,7 +65,7 @@ func (l Location) nextLocation(resp *http.Response) (*Location, error) {
 	ref := resp.Header.Get(getHeader)
 	if t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); ref == "" && t == "text/html" {
 		if ref = metaLocation(io.LimitReader(resp.Body, maxSums)); ref == "" {
-			return nil, fmt.Errorf("%s answered with a page, which names no module: %w", formatURL(l.URL), oci.ErrCorrupt)
+			return nil, fmt.Errorf("%s returned a page without a module: %w", formatURL(l.URL), oci.ErrCorrupt)
 		}
 	}
 	if ref == "" {

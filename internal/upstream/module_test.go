@@ -103,7 +103,7 @@ func TestArchiveAsked(t *testing.T) {
 		{"/header?b=2&a=1", "/header?a=1&b=2&terraform-get=1", srv.URL + "/a.zip?sig=x%2By", ""},
 		{"/meta//mod", "/meta?terraform-get=1", srv.URL + "/a.zip?sig=1//sub/mod", ""},
 		{"/git", "/git?terraform-get=1", "https://example.com/r.git", ""},
-		{"/page", "/page?terraform-get=1", "", "which names no module"},
+		{"/page", "/page?terraform-get=1", "", "a page without a module"},
 		{"/local", "/local?terraform-get=1", "", "okara fetches git, oci and https archives only"},
 		{"/other", "/other?terraform-get=1", "", ""},
 		{"/other?archive=zip&sig=x%2By", "/other?sig=x%2By", "", ""},
@@ -113,7 +113,7 @@ func TestArchiveAsked(t *testing.T) {
 		asked = nil
 		body, next, err := client().Archive(t.Context(), l)
 		if len(asked) != 1 || asked[0] != tt.request {
-			t.Errorf("%s: asked for %q", tt.address, asked)
+			t.Errorf("%s: requested %q", tt.address, asked)
 		}
 		got := ""
 		if next != nil {

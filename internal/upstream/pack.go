@@ -132,7 +132,7 @@ func (s *packSum) inflate() (err error) {
 	}
 	reset, ok := s.inner.(zlib.Resetter)
 	if !ok {
-		return errors.New("no reader that begins anew")
+		return errors.New("cannot read again from the beginning")
 	}
 	return reset.Reset(s.r, nil)
 }

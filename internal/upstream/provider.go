@@ -222,7 +222,7 @@ func (r *Registry) Package(ctx context.Context, p addr.Provider, v addr.Version,
 		return Package{}, err
 	}
 	if doc.OS != t.OS || doc.Arch != t.Arch {
-		return Package{}, fmt.Errorf("%s %s: asked for %s, the origin answered for %s_%s: %w", p, v, t, doc.OS, doc.Arch, oci.ErrCorrupt)
+		return Package{}, fmt.Errorf("%s %s: requested %s, the origin returned %s_%s: %w", p, v, t, doc.OS, doc.Arch, oci.ErrCorrupt)
 	}
 	pkg := Package{
 		Platform: t, Filename: doc.Filename, Zh: strings.ToLower(doc.Shasum),

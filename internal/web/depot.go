@@ -254,7 +254,7 @@ func (d *depots) approve(r *site.Request, f *site.Form) (*site.Answer, error) {
 	a := Approval{f.Get("entry"), f.Get("version"), f.Get("digest")}
 	it, v, ok := a.Item()
 	if !ok {
-		return nil, site.BadForm("the form names no version: send it from its page")
+		return nil, site.BadForm("the form has no version: submit it from its page")
 	}
 	done, err := d.depot.Approve(r.Context(), a)
 	if err != nil {

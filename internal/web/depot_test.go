@@ -160,7 +160,7 @@ func TestDepotForms(t *testing.T) {
 		t.Errorf("%d changes are recorded: %s", got, s.audit)
 	}
 	for _, wrong := range []url.Values{form("entry", "net/vpc/aws"), form("entry", "module ../x"), form("version", "v1.4.0"), form("version", "")} {
-		send("depot/approve", wrong, http.StatusBadRequest, "names no version")
+		send("depot/approve", wrong, http.StatusBadRequest, "the form has no version")
 	}
 	s.depots.err = &service.Error{Status: http.StatusConflict, Text: "it is not what was shown"}
 	send("depot/approve", form(), http.StatusConflict, "it is not what was shown")

@@ -111,7 +111,7 @@ func TestPages(t *testing.T) {
 		{"mirror/registry.example.com/acme/dns", "dns, or this version of it, not found", "", 404},
 		{"me", "anonymous", "", 200},
 		{"nowhere", "page not found", "", 404},
-		{"assets/0/app.css", "there is no such file", "", 404},
+		{"assets/0/app.css", "file not found", "", 404},
 	} {
 		t.Run(c.path, func(t *testing.T) {
 			status, body := s.get(t, "/ui/"+c.path)

@@ -61,7 +61,7 @@ func ParseRef(s string) (Ref, error) {
 	organization, name, ok := strings.Cut(s, "/")
 	p := Ref{organization, name}
 	if !ok || !isSegment(organization) || !isSegment(name) || len(name) > maxName {
-		return p, fmt.Errorf("%q: want ORGANIZATION/WORKSPACE: %w", s, ErrName)
+		return p, fmt.Errorf("%q is not ORGANIZATION/WORKSPACE: %w", s, ErrName)
 	}
 	return p, nil
 }

@@ -116,7 +116,7 @@ func TestParseProviderIndex(t *testing.T) {
 		{"other artifact", artifact.ArtifactModule, nil, "artifact type"},
 		{"copied by skopeo 1.9", "", []oci.Descriptor{platform("linux", "amd64")}, "copy it again with `regctl image copy`"},
 		{"platform twice", artifact.ArtifactProvider, []oci.Descriptor{platform("linux", "amd64"), platform("linux", "amd64")}, "duplicate platform linux_amd64"},
-		{"no platform", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Platform = nil })}, "names no platform"},
+		{"no platform", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Platform = nil })}, "has no platform"},
 		{"os.version", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Platform.OSVersion = "1" })}, "os.version"},
 		{"nested index", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.MediaType = ocispec.MediaTypeImageIndex })}, "media type"},
 		{"negative size", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Annotations["vnd.okara.provider.size"] = "-1" })}, "size"},

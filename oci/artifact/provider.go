@@ -161,7 +161,7 @@ func parsePlatform(d oci.Descriptor) (ProviderPlatform, error) {
 	case d.MediaType != ocispec.MediaTypeImageManifest:
 		return ProviderPlatform{}, fmt.Errorf("child %s has media type %q", d.Digest, d.MediaType)
 	case d.Platform == nil || d.Platform.OS == "" || d.Platform.Architecture == "":
-		return ProviderPlatform{}, fmt.Errorf("child %s names no platform", d.Digest)
+		return ProviderPlatform{}, fmt.Errorf("child %s has no platform", d.Digest)
 	case d.Platform.OSVersion != "":
 		return ProviderPlatform{}, fmt.Errorf("child %s has an os.version", d.Digest)
 	}

@@ -286,7 +286,7 @@ func (d *examination) checkList(ctx context.Context, _ *format.Verdict) error {
 	}
 	own := !slices.ContainsFunc(tags, func(t string) bool { return !slices.Contains(l.Tags, t) })
 	d.addFinding(own, "own pushes in the tag list", yesNo(own), ternary(own, "a lock sees its own claim at once", "locks wait until the list follows, at most 10 s"))
-	d.addFinding(true, "length of the tag list", fmt.Sprintf("%d tags, %s", len(l.Tags), text.Plural(l.Pages, "page")), "each lock reads it two or three times")
+	d.addFinding(true, "length of the tag list", fmt.Sprintf("%s, %s", text.Plural(len(l.Tags), "tag"), text.Plural(l.Pages, "page")), "each lock reads it two or three times")
 	d.addFinding(true, "order of the tag list", ternary(slices.IsSorted(l.Tags), "sorted", "not sorted"), "none, locks do not depend on it")
 	d.addFinding(!l.Cached, "cache before the registry", yesNo(l.Cached), ternary(l.Cached, "locking is refused, lists may be old", "lists are the registry's own"))
 	if l.Cached {

@@ -141,7 +141,7 @@ func TestMove(t *testing.T) {
 	if got := keys(c.want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/vars", nil).items()); got != "env PLACE=x, terraform who=owner" {
 		t.Errorf("moved are %s", got)
 	}
-	if got := log.String(); strings.Count(got, "look it through") != 1 || !strings.Contains(got, "variable-set-00000000") || strings.Contains(got, "owner") {
+	if got := log.String(); strings.Count(got, "review them") != 1 || !strings.Contains(got, "variable-set-00000000") || strings.Contains(got, "owner") {
 		t.Errorf("the log has\n%s", got)
 	}
 	list, err := repo.Snapshot(t.Context())

@@ -77,7 +77,7 @@ func moveRecords(ctx context.Context, o Options, store *statebackend.Store, log 
 		log.WarnContext(ctx, "variables were not moved: they cannot be read", "tags", left)
 	}
 	if records > 0 || len(settings) > 0 {
-		log.WarnContext(ctx, "settings and variables of runs were moved to "+book.Repo.String()+"; so far, whoever could write the states could write it, so look it through",
+		log.WarnContext(ctx, "settings and variables of runs were moved to "+book.Repo.String()+"; until now, anyone with write access to the states could change them, so review them",
 			"variables_and_sets", records, "settings_of_workspaces", settings)
 	}
 	return nil

@@ -79,9 +79,9 @@ func (b runBody) runOptions(c configurationID, r *statebackend.Record) (RunOptio
 	case a.AllowEmpty, len(a.InvokeActions) > 0, len(a.Policies) > 0:
 		return o, invalidError("allow-empty-apply, invoke-action-addrs and policy-paths are not supported by this server")
 	case o.Destroy && o.RefreshOnly, o.RefreshOnly && o.NoRefresh, o.RefreshOnly && len(o.Replace) > 0, o.Destroy && len(o.Replace) > 0:
-		return o, invalidError("is-destroy, refresh-only, refresh and replace-addrs exclude each other")
+		return o, invalidError("is-destroy, refresh-only, refresh and replace-addrs are mutually exclusive")
 	case o.SavePlan && o.AutoApply:
-		return o, invalidError("save-plan and auto-apply exclude each other")
+		return o, invalidError("save-plan and auto-apply are mutually exclusive")
 	}
 	if err := errors.Join(checkAddresses("target-addrs", o.Targets), checkAddresses("replace-addrs", o.Replace)); err != nil {
 		return o, err

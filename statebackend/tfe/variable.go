@@ -295,7 +295,7 @@ func (v variableRoutes) checkVariable(one variables.Variable, others []variables
 		}
 	}
 	if one.Sensitive && v.books.sealer == nil {
-		return invalidError("sensitive: this server has no state keys, so that the registry would have the value in clear\nhint: give the server a state key, or give the value to runs by credentials of the organization")
+		return invalidError("sensitive: this server has no state keys, so the registry would store the value unencrypted\nhint: configure a state key, or pass the value to runs with credentials of the organization")
 	}
 	if isTaken(one, others) {
 		return invalidError("Key has already been taken")

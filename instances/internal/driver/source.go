@@ -28,7 +28,7 @@ import (
 func repoOf(o *Options, template, id string) (records.InstanceRepo, string, error) {
 	namespace, name, ok := strings.Cut(template, "/")
 	if !ok {
-		return records.InstanceRepo{}, "", fmt.Errorf("template %q: want NAMESPACE/NAME", template)
+		return records.InstanceRepo{}, "", fmt.Errorf("template %q: must be NAMESPACE/NAME", template)
 	}
 	path, workspace, err := o.Layout.Instance(namespace, name, id)
 	if err != nil {

@@ -101,7 +101,7 @@ func (l *Ledger) judgePage(ctx context.Context, p page) error {
 	}
 	before, err := l.o.Entries(ctx)
 	if err == nil && before {
-		err = errors.New("the ledger is empty, and instances were made before\nhint: restore it; or begin anew by: okara instance ledger --accept")
+		err = errors.New("the ledger is empty, but instances existed before\nhint: restore it, or start over: okara instance ledger --accept")
 	}
 	if err != nil {
 		return asRefusal(err)

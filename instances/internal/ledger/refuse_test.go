@@ -69,7 +69,7 @@ func TestNobodyLeads(t *testing.T) {
 		{"no keys", ocitest.Quirks{}, func(o *ledger.Options) { o.InClear = false }, "state keys"},
 		{"entries", ocitest.Quirks{}, func(o *ledger.Options) {
 			o.Entries = func(context.Context) (bool, error) { return true, nil }
-		}, "instances were made before"},
+		}, "instances existed before"},
 		{"entries unknown", ocitest.Quirks{}, func(o *ledger.Options) {
 			o.Entries = func(context.Context) (bool, error) { return false, errors.New("the queue is away") }
 		}, "the queue is away"},

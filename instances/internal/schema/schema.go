@@ -154,7 +154,7 @@ func (s *Schema) addChoice(keyword string, v any) error {
 		if list, err = asType[[]any](v, "an array"); err != nil {
 			return err
 		}
-		word = "is none of "
+		word = "is not one of "
 	}
 	made := choice{text: word + joinAllowed(list)}
 	for _, v := range list {

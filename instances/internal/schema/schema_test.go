@@ -39,7 +39,7 @@ func TestProblems(t *testing.T) {
 		{`{"type":"integer"}`, `1.5`, ": is number, not integer"},
 		{`{"type":["string","null"]}`, `{"p":"hunter2"}`, ": is object, not null or string"},
 		{`{"enum":[1,"a"]}`, `1.0`, ""},
-		{`{"enum":[1,"a"]}`, `"hunter2"`, `: is none of 1, "a"`},
+		{`{"enum":[1,"a"]}`, `"hunter2"`, `: is not one of 1, "a"`},
 		{`{"const":{"b":1,"a":2}}`, `{"a":2.0,"b":1}`, ""},
 		{`{"minLength":2,"maxLength":3}`, `"ä"`, ": has 1 characters, at least 2"},
 		{`{"exclusiveMinimum":1,"multipleOf":0.1}`, `1`, ": is not greater than 1"},

@@ -70,7 +70,7 @@ func gzipBytes(b []byte) ([]byte, error) {
 func (s *site) sendAsset(w http.ResponseWriter, r *http.Request) error {
 	f, ok := s.assets.files[r.PathValue("hash")+"/"+r.PathValue("file")]
 	if !ok {
-		return NotFound("there is no such file")
+		return NotFound("file not found")
 	}
 	h := w.Header()
 	h.Set("Content-Type", f.contentType)

@@ -133,7 +133,7 @@ func parseWithin(around func() (*template.Template, error), files fs.FS, names [
 func (all Templates) executeTemplate(w io.Writer, file, name string, of any) error {
 	read, ok := all[file]
 	if !ok {
-		return errors.New("there is no such file")
+		return errors.New("file not found")
 	}
 	t, err := read()
 	if err != nil {

@@ -198,7 +198,7 @@ func (s Settings) templateEntry(o *v1alpha1.Template) *template.Entry {
 	case ready.Status != "True":
 		e.Problem = ready.Message
 	case !ok || o.Status.Inputs == nil:
-		e.Problem = "its status names no version of what is run"
+		e.Problem = "its status has no version of what it runs"
 	}
 	if e.Problem != "" {
 		return e

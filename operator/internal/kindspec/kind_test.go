@@ -226,7 +226,7 @@ output "p" {
 		inline(`{oneOf: [{type: string}]}`):                                                                `spec.schema.inline.a: a field of type "" cannot have "oneOf"`,
 		inline(`{type: array, items: {type: object, properties: {c: {$ref: "#/$defs/self"}}}}`):            "spec.schema.inline.a[].c[]: $ref to itself: write the type out",
 		inline(`{$ref: "https://example.com/s.json"}`):                                                     "only a part of this schema can be meant",
-		inline(`{$ref: "#/$defs/none"}`):                                                                   "there is no such type",
+		inline(`{$ref: "#/$defs/none"}`):                                                                   "type not found",
 		inline(`{type: object, properties: {b: {type: string, writeOnly: true}}}`):                         "spec.schema.inline.a.b: only a whole input can be writeOnly",
 		inline(`{type: object, required: [b], properties: {}}`):                                            "b is required, but is not a property",
 		inline(`{type: string, pattern: "("}`):                                                             "spec.a.pattern",

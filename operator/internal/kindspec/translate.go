@@ -88,7 +88,7 @@ func (t *translator) resolve(path string, v any, in map[string]any, refs []strin
 	}
 	found, ok := at.(map[string]any)
 	if !ok {
-		return nil, nil, fieldf(path, "$ref to %q: there is no such type", ref)
+		return nil, nil, fieldf(path, "$ref to %q: type not found", ref)
 	}
 	merged := maps.Clone(found)
 	for key, value := range in {

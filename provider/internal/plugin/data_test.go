@@ -150,5 +150,5 @@ func TestVersionsDataRefuses(t *testing.T) {
 	_, a = p.readData("okara_provider_versions", object{"address": "acme/cloud"})
 	says(t, a, "HOST[:PORT][/PREFIX]", "OKARA_REGISTRY")
 	_, a = p.readData("okara_provider_versions", object{"address": "acme/cloud", "registry": host, "plain_http": true, "insecure": true})
-	says(t, a, "plain_http contradicts ca_file and insecure")
+	says(t, a, "plain_http conflicts with ca_file and insecure")
 }
