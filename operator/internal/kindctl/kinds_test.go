@@ -34,12 +34,7 @@ import (
 // accepts what the module accepts, and no more
 // Shows: operator 26
 func TestKind(t *testing.T) {
-	s := newSite(t)
-	rig.InstallFlux(t, s.admin)
-	s.publish("1.0.0", network(""))
-	s.start(nil)
-	def := s.define("lifes", "Life", "{spec: {outputs: {include: [vpc_id]}}}")
-	s.ready(def)
+	s, def := startKind(t, "lifes", "Life", "{spec: {outputs: {include: [vpc_id]}}}")
 	crd := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "lifes.apps.okara.dev"}}
 	s.read(crd)
 	view := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "okara-lifes-view"}}

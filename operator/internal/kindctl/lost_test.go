@@ -11,7 +11,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/rig"
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
@@ -21,12 +20,7 @@ import (
 //
 // Shows: operator 29
 func TestStatusLost(t *testing.T) {
-	s := newSite(t)
-	rig.InstallFlux(t, s.admin)
-	s.publish("1.0.0", network(""))
-	s.start(nil)
-	def := s.define("losts", "Lost", "")
-	s.ready(def)
+	s, def := startKind(t, "losts", "Lost", "")
 	o := s.object("Lost", "a", "10.0.0.0/16")
 	s.create(o)
 	has := func(what, version, uid string) {
@@ -86,12 +80,7 @@ func (s *site) uid(o *unstructured.Unstructured) string {
 //
 // Shows: operator 29
 func TestDefinitionAnew(t *testing.T) {
-	s := newSite(t)
-	rig.InstallFlux(t, s.admin)
-	s.publish("1.0.0", network(""))
-	s.start(nil)
-	def := s.define("anews", "Anew", "")
-	s.ready(def)
+	s, def := startKind(t, "anews", "Anew", "")
 	o := s.object("Anew", "a", "10.0.0.0/16")
 	s.create(o)
 	runs := func() {
@@ -124,12 +113,7 @@ func TestDefinitionAnew(t *testing.T) {
 //
 // Shows: operator 26
 func TestRolloutBatchRemembers(t *testing.T) {
-	s := newSite(t)
-	rig.InstallFlux(t, s.admin)
-	s.publish("1.0.0", network(""))
-	s.start(nil)
-	def := s.define("forgets", "Forget", "{spec: {upgrade: {policy: Minor, maxConcurrent: 1}}}")
-	s.ready(def)
+	s, def := startKind(t, "forgets", "Forget", "{spec: {upgrade: {policy: Minor, maxConcurrent: 1}}}")
 	s.four("Forget")
 	s.runs.fail("a", "Broken")
 	s.publish("1.1.0", network(""))

@@ -57,12 +57,7 @@ func (s *site) four(kind string) {
 // failure; a schema that does not fit the existing objects is not written; a definition waits for
 // its objects
 func TestRolloutBatch(t *testing.T) {
-	s := newSite(t)
-	rig.InstallFlux(t, s.admin)
-	s.publish("1.0.0", network(""))
-	s.start(nil)
-	def := s.define("waves", "Wave", "{spec: {upgrade: {policy: Minor, maxConcurrent: 1}, run: {interval: 10m}}}")
-	s.ready(def)
+	s, def := startKind(t, "waves", "Wave", "{spec: {upgrade: {policy: Minor, maxConcurrent: 1}, run: {interval: 10m}}}")
 	s.four("Wave")
 
 	s.runs.fail("b", "Broken")
@@ -117,12 +112,7 @@ func (s *site) damaged(version string) {
 //
 // Shows: operator 26
 func TestRolloutBatchGoesOn(t *testing.T) {
-	s := newSite(t)
-	rig.InstallFlux(t, s.admin)
-	s.publish("1.0.0", network(""))
-	s.start(nil)
-	def := s.define("spoils", "Spoil", "{spec: {upgrade: {policy: Patch}, module: {version: '>= 1.0.0'}, run: {interval: 10m}}}")
-	s.ready(def)
+	s, def := startKind(t, "spoils", "Spoil", "{spec: {upgrade: {policy: Patch}, module: {version: '>= 1.0.0'}, run: {interval: 10m}}}")
 	old, next := s.object("Spoil", "a", "10.0.0.0/16"), s.object("Spoil", "b", "10.1.0.0/16")
 	has := func(o *unstructured.Unstructured, version string) {
 		t.Helper()
@@ -188,12 +178,7 @@ func TestRolloutBatchMeetsOthers(t *testing.T) {
 //
 // Shows: operator 26
 func TestVersions(t *testing.T) {
-	s := newSite(t)
-	rig.InstallFlux(t, s.admin)
-	s.publish("1.0.0", network(""))
-	s.start(nil)
-	def := s.define("asks", "Ask", "{spec: {upgrade: {policy: Patch}, module: {version: '>= 1.0.0'}}}")
-	s.ready(def)
+	s, def := startKind(t, "asks", "Ask", "{spec: {upgrade: {policy: Patch}, module: {version: '>= 1.0.0'}}}")
 	o := s.object("Ask", "one", "10.0.0.0/16")
 	s.create(o)
 	is := func(version, available string) {
@@ -221,12 +206,7 @@ func TestVersions(t *testing.T) {
 //
 // Shows: operator 26
 func TestNarrowed(t *testing.T) {
-	s := newSite(t)
-	rig.InstallFlux(t, s.admin)
-	s.publish("1.0.0", network(""))
-	s.start(nil)
-	def := s.define("narrows", "Narrow", "{spec: {upgrade: {policy: Any}}}")
-	s.ready(def)
+	s, def := startKind(t, "narrows", "Narrow", "{spec: {upgrade: {policy: Any}}}")
 	o := s.object("Narrow", "one", "10.0.0.0/16")
 	s.create(o)
 	s.until("it runs", func() (bool, any) { s.read(o); return text(o, "status", "module", "version") == "1.0.0", o })
@@ -265,12 +245,7 @@ func TestNarrowed(t *testing.T) {
 //
 // Shows: operator 26
 func TestManual(t *testing.T) {
-	s := newSite(t)
-	rig.InstallFlux(t, s.admin)
-	s.publish("1.0.0", network(""))
-	s.start(nil)
-	def := s.define("keeps", "Keep", "{spec: {module: {version: '>= 1.0.0'}}}")
-	s.ready(def)
+	s, def := startKind(t, "keeps", "Keep", "{spec: {module: {version: '>= 1.0.0'}}}")
 	s.publish("1.1.0", network("variable \"region\" {\n  type = string\n  nullable = false\n}"))
 	s.until("it is available", func() (bool, any) { s.read(def); return def.Status.UpdateAvailable == "1.1.0", def.Status })
 	s.ready(def)

@@ -82,6 +82,18 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
+// startKind starts an operator with Flux and a kind whose module has the version 1.0.0.
+func startKind(t *testing.T, plural, kind, more string) (*site, *v1alpha1.ModuleKind) {
+	t.Helper()
+	s := newSite(t)
+	rig.InstallFlux(t, s.admin)
+	s.publish("1.0.0", network(""))
+	s.start(nil)
+	def := s.define(plural, kind, more)
+	s.ready(def)
+	return s, def
+}
+
 // start starts the operator; wrap changes its client.
 func (s *site) start(wrap func(client.Client) client.Client) {
 	s.t.Helper()
