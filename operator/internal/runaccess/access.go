@@ -83,8 +83,8 @@ type Run struct {
 	Adopt        bool      // an administrator allowed it to adopt the existing workspace
 }
 
-// listing returns the store of the states of a namespace, and what is in it.
-func (a *Access) listing(ctx context.Context, namespace string) (*statebackend.Store, *statebackend.Listing, error) {
+// openListing returns the store of the states of a namespace, and what is in it.
+func openListing(ctx context.Context, a *Access, namespace string) (*statebackend.Store, *statebackend.Listing, error) {
 	s, err := a.o.Stores(a.StateName(namespace))
 	if err != nil {
 		return nil, nil, err

@@ -41,7 +41,7 @@ func (e *NotOwnerError) Error() string {
 // Check returns nil while the object of a run owns its state, and otherwise a
 // [*NotOwnerError]. It is called for a run that okara serve refused.
 func (a *Access) Check(ctx context.Context, r Run) error {
-	_, l, err := a.listing(ctx, r.Namespace)
+	_, l, err := openListing(ctx, a, r.Namespace)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (a *Access) notOwner(r Run, is *statebackend.Record) error {
 // claimState makes the object the owner of its state if the state is new or an administrator
 // allows adoption. before says whether the object has run.
 func (a *Access) claimState(ctx context.Context, r Run, before bool) error {
-	s, l, err := a.listing(ctx, r.Namespace)
+	s, l, err := openListing(ctx, a, r.Namespace)
 	if err != nil {
 		return fmt.Errorf("looking for workspace %s: %w", r.Workspace, err)
 	}

@@ -37,7 +37,7 @@ func (a *Access) Release(ctx context.Context, r Run) error {
 	if err := a.checkNames(r); err != nil {
 		return err
 	}
-	s, l, err := a.listing(ctx, r.Namespace)
+	s, l, err := openListing(ctx, a, r.Namespace)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (a *Access) Namespaces(ctx context.Context) ([]string, error) {
 // Unowned counts the states of the runs of a namespace whose object is gone, by its UID,
 // and that have resources or cannot be checked for them.
 func (a *Access) Unowned(ctx context.Context, namespace string, live func(types.UID) bool) (int, error) {
-	_, l, err := a.listing(ctx, namespace)
+	_, l, err := openListing(ctx, a, namespace)
 	if err != nil {
 		return 0, err
 	}
