@@ -73,10 +73,14 @@ func dropIfDangling(c *Catalog, repository string, l *Versions, v addr.Version, 
 // maxForeign bounds the tags of a list that are looked at.
 const maxForeign = 20
 
-// dropForeign removes the tags of a repository that are no modules or providers, such as
-// those of a chart or an image. A version that okara published has a recorded time, and one
-// that was read before is known: only others are looked at, the highest ones.
+// dropForeign removes the tags of a module's repository that are no modules, such as those
+// of a chart or an image. A version that okara published has a recorded time, and one that
+// was read before is known: only others are looked at, the highest ones. Of a provider such
+// a tag is removed once a request has read it: a look at each would cost two requests.
 func dropForeign(ctx context.Context, c *Catalog, repository string, l *Versions) {
+	if it, _ := c.layout.Parse(repository); it.Kind != addr.KindModule {
+		return
+	}
 	known := c.lost.lostIn(repository)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(checkParallel)

@@ -69,7 +69,7 @@ func TestProviderMoved(t *testing.T) {
 }
 
 // TestCorrupt puts manifests under version tags that are neither modules nor providers:
-// no list has them, requesting them is 404, and other versions are not affected.
+// requesting them is 404, no list has them, and other versions are not affected.
 func TestCorrupt(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")
@@ -77,7 +77,10 @@ func TestCorrupt(t *testing.T) {
 	for _, repository := range []string{vpcRepo, dnsRepo} {
 		s.foreign(t, repository, "2.0.0")
 	}
-	for range 2 {
+	for i := range 2 {
+		if _, err := s.providerVersion(t.Context(), dns, "2.0.0"); i == 0 && !errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("provider: %v", err) // no list has it from now on
+		}
 		l := must.Get(s.Versions(t.Context(), must.Fixed(addr.ParseProvider(dns)).Item()))(t)
 		if modules, providers := s.listed(t, vpc), texts(l.Listed); len(modules) != 1 || len(providers) != 1 {
 			t.Errorf("listed: %q and %q", modules, providers)
