@@ -194,6 +194,17 @@ func handleCall[A any](s *server, find finder[A], answer func(*server, http.Resp
 			if err := s.admitChange(w, r, c); err != nil {
 				return err
 			}
+			service.DecideAgain(r, func() error {
+				c, err := identifyCaller(s, r)
+				if err != nil {
+					return err
+				}
+				v, err := s.o.Store.View(r.Context())
+				if err == nil {
+					_, _, err = find(s, r, c, v)
+				}
+				return err
+			})
 		}
 		return answer(s, w, call[A]{r, c, v, at})
 	}

@@ -163,6 +163,27 @@ func NewWatch(r *http.Request) (*http.Request, *Watch) {
 	return r.WithContext(context.WithValue(r.Context(), watchKey{}, w)), w
 }
 
+// DecideAgain decides again what was allowed last.
+func (w *Watch) DecideAgain() error {
+	g := w.grant
+	switch {
+	case g.guard == nil:
+		return nil
+	case g.proof != nil:
+		return g.guard.CheckProof(*g.proof, g.right)
+	}
+	_, err := g.guard.Allow(g.r, g.right)
+	return err
+}
+
+// watch lets the watch of the request know of the grant.
+func (g Grant) watch() Grant {
+	if w, ok := g.r.Context().Value(watchKey{}).(*Watch); ok {
+		w.grant = g
+	}
+	return g
+}
+
 // RecordFailure records that a change failed with a status, if it did and no record tells of it.
 func (w *Watch) RecordFailure(pattern string, status int) {
 	if g := w.grant; g.guard != nil && !w.recorded && Outcome(status) == Failed && g.right.Action != rights.Read && g.right.Action != rights.List {

@@ -205,6 +205,7 @@ type Grant struct {
 	r     *http.Request
 	right rights.Right
 	rule  string
+	proof *Proof // of the signed address; nil: none
 }
 
 // May reports whether the caller has another right. It records nothing.
@@ -276,11 +277,7 @@ func (g *Guard) allowRight(r *http.Request, now *rules, right rights.Right) (Gra
 	g.Record(r, Record{Caller: c, Right: right, Rule: rule, Detail: registryTarget(r)})
 	if ok {
 		_, public := Caller{scopes: now.Anonymous}.ruleFor(right)
-		grant := Grant{Caller: c, Public: public && c.Credential == nil, guard: g, r: r, right: right, rule: rule}
-		if w, ok := r.Context().Value(watchKey{}).(*Watch); ok {
-			w.grant = grant
-		}
-		return grant, nil
+		return Grant{Caller: c, Public: public && c.Credential == nil, guard: g, r: r, right: right, rule: rule}.watch(), nil
 	}
 	if stray {
 		return Grant{}, &Refusal{Status: http.StatusConflict, Text: "a run can use only its own state, and only through /state/", Right: right}

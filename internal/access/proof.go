@@ -48,7 +48,9 @@ func (g *Guard) CheckProof(p Proof, right rights.Right) error {
 		})
 		good = i >= 0
 		if good {
-			_, good = Caller{scopes: now.Tokens[i].Scopes}.ruleFor(right)
+			t := now.Tokens[i]
+			_, good = Caller{scopes: t.Scopes}.ruleFor(right)
+			good = good && (t.Expires.IsZero() || g.now().Before(t.Expires))
 		}
 	case "oidc":
 		good = slices.ContainsFunc(now.Issuers, func(i Issuer) bool { return i.URL == p.Issuer }) && !now.void.isVoid(p.Issuer, p.Subject, issued)
@@ -73,5 +75,5 @@ func (g *Guard) Proven(r *http.Request, p Proof, right rights.Right, rule string
 		return Grant{}, err
 	}
 	g.Record(r, Record{Caller: c, Right: right, Rule: rule})
-	return Grant{Caller: c, guard: g, r: r, right: right, rule: rule}, nil
+	return Grant{Caller: c, guard: g, r: r, right: right, rule: rule, proof: &p}.watch(), nil
 }

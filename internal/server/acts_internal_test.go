@@ -45,16 +45,17 @@ type registryUse struct {
 	t     *testing.T
 	front *Front
 	log   bytes.Buffer
+
+	tokens []statictoken.Token
 }
 
 func newRegistryUse(t *testing.T, h http.Handler, keys ...statebackend.Sealer) *registryUse {
 	t.Helper()
 	u := &registryUse{t: t}
 	client := must.Get(oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: h}, Retry: oci.Retry{MaxAttempts: 1}}))(t)
-	var tokens []statictoken.Token
 	for _, who := range []string{"anna", "bob"} {
 		id, hash := must.GetBoth(statictoken.Hash(useToken(who)))(t)
-		tokens = append(tokens, statictoken.Token{ID: id, Hash: hash, Scopes: rights.AnonymousAll()})
+		u.tokens = append(u.tokens, statictoken.Token{ID: id, Hash: hash, Scopes: rights.AnonymousAll()})
 	}
 	back := backend{client: client, embedded: h, acts: newActs()}
 	o := statebackend.Options{StrictReads: true}
@@ -63,7 +64,7 @@ func newRegistryUse(t *testing.T, h http.Handler, keys ...statebackend.Sealer) *
 	}
 	u.front = must.Get(New(Options{
 		Options: registry.Options{Client: client, Audit: slog.New(slog.NewJSONHandler(&u.log, nil))}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
-		Access: access.Policy{Tokens: tokens}, Embedded: h, acts: back.acts,
+		Access: access.Policy{Tokens: u.tokens}, Embedded: h, acts: back.acts,
 		Stores: newStateStores(back, o, slog.New(slog.DiscardHandler)).storeNamed,
 	}))(t)
 	return u
@@ -647,6 +648,39 @@ func TestHeldPush(t *testing.T) {
 	if state, _, err := u.store("anna").Get(t.Context(), "dev"); err != nil || !bytes.Contains(state, []byte(`"serial":1`)) {
 		t.Errorf("the current state is %s (%v)", state, err)
 	}
+}
+
+// TestRevokedWhileSending sends bodies during which the token is revoked, or lives on: what
+// arrives after that changes nothing.
+func TestRevokedWhileSending(t *testing.T) {
+	inner := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		for _, revoked := range []bool{false, true} {
+			u := newRegistryUse(t, inner)
+			marker := must.Fixed(format.NewLockManifest(format.LockManifest{Kind: format.KindUnlocked, Workspace: "late"}))
+			u.hold("anna", "push", func(context.Context, *statebackend.Lock) error { return nil }) // whose parts are there then
+			for _, tt := range []struct{ method, path, body string }{
+				{http.MethodPut, "/v2/state/app/manifests/another", string(marker.Bytes)},
+				{http.MethodPost, "/state/app/late?force=true", fmt.Sprintf(`{"version":4,"serial":1,"lineage":"%v"}`, revoked)},
+			} {
+				policy := access.Policy{Tokens: u.tokens}
+				must.Succeed(t, u.front.kit.Guard.Replace(policy))
+				r := httptest.NewRequestWithContext(t.Context(), tt.method, tt.path, io.MultiReader(strings.NewReader(tt.body[:5]), late{func() {
+					time.Sleep(5 * time.Second)
+					if revoked {
+						must.Succeed(t, u.front.kit.Guard.Replace(access.Policy{}))
+					}
+				}}, strings.NewReader(tt.body[5:])))
+				r.Header.Set("Authorization", "Bearer "+useToken("bob"))
+				r.Header.Set("Content-Type", marker.MediaType)
+				w := httptest.NewRecorder()
+				u.front.ServeHTTP(w, r)
+				if (w.Code < 300) == revoked {
+					t.Errorf("%s %s, revoked %v: %d %s", tt.method, tt.path, revoked, w.Code, w.Body)
+				}
+			}
+		}
+	})
 }
 
 // late is a part of a body without a byte, before which something else happens.

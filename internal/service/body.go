@@ -7,10 +7,16 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
+	"time"
 )
 
 // maxBodies bounds the bodies of authorised requests that are read at the same time.
 const maxBodies = 256
+
+// slowBody is after how long the right is decided again when a body has arrived: the token
+// may have been revoked meanwhile. What is uploaded as a blob has no effect by itself.
+const slowBody = time.Second
 
 // shutBody is the body of a request that has not been authorised yet. Code that reads it
 // by accident, such as a form parser, gets an error and not one byte. [OpenBody] opens
@@ -18,7 +24,10 @@ const maxBodies = 256
 type shutBody struct {
 	io.ReadCloser
 	open    bool
-	release func() // releases the slot that reading takes in the limiter; nil: no slot is taken
+	opened  time.Time
+	again   func() error // decides again; nil: that is not needed
+	refused error        // by again
+	release func()       // releases the slot that reading takes in the limiter; nil: no slot is taken
 }
 
 // shutKey is the context key of the request's shutBody, whatever wraps the body.
@@ -30,7 +39,13 @@ func (b *shutBody) Read(p []byte) (int, error) {
 	if !b.open {
 		return 0, errShut
 	}
-	return b.ReadCloser.Read(p)
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) && b.again != nil && time.Since(b.opened) > slowBody {
+		if b.refused = b.again(); b.refused != nil {
+			err = b.refused
+		}
+	}
+	return n, err
 }
 
 // closeBodyOf returns the request with its body closed. done releases the slot that reading it
@@ -51,11 +66,27 @@ func closeBodyOf(r *http.Request) (_ *http.Request, done func()) {
 	}
 }
 
+// DecideAgain has again called once the body has arrived, if that took long.
+func DecideAgain(r *http.Request, again func() error) {
+	if b, ok := r.Context().Value(shutKey{}).(*shutBody); ok && !strings.Contains(r.URL.Path, "/blobs/") {
+		b.again = again
+	}
+}
+
+// refusalOf returns why a request was refused whose right was decided again, or else err.
+func refusalOf(r *http.Request, err error) error {
+	if b, ok := r.Context().Value(shutKey{}).(*shutBody); ok && b.refused != nil {
+		return b.refused
+	}
+	return err
+}
+
 // OpenBody lets a body be read whose content is needed to authorise its request. The
 // handler bounds how much is read.
 func OpenBody(r *http.Request) {
 	if b, ok := r.Context().Value(shutKey{}).(*shutBody); ok {
 		b.open = true
+		b.opened = time.Now()
 	}
 }
 
@@ -72,5 +103,6 @@ func (k *Kit) OpenBody(r *http.Request) error {
 	}
 	b.release = release
 	b.open = true
+	b.opened = time.Now()
 	return nil
 }

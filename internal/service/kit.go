@@ -77,9 +77,10 @@ func (k *Kit) Handle(h Handler, fail Fail) http.Handler {
 		watched := &access.Watch{}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			r, watched = access.NewWatch(r)
+			DecideAgain(r, watched.DecideAgain)
 		}
 		if err := k.containPanic(h, rec, r); err != nil {
-			fail(rec, r, err)
+			fail(rec, r, refusalOf(r, err))
 		}
 		watched.RecordFailure(r.Pattern, rec.Status())
 		k.o.Answered(r, rec.Status(), time.Since(start))

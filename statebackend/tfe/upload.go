@@ -59,14 +59,15 @@ func (s uploads) receiveUpload(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	switch t.Kind {
-	case signedJSON:
-		return s.discardDuplicate(w, r, t)
-	case signedConfiguration:
+	if t.Kind == signedConfiguration {
 		return s.configurations.storeConfiguration(w, r, t)
 	}
 	p, _, err := parseWorkspaceID(t.Workspace, s.gate.now())
-	if err != nil || t.Kind != signedState {
+	right := s.gate.right(rights.Write, p.organization, p.workspace)
+	switch {
+	case err == nil && t.Kind == signedJSON:
+		return s.discardDuplicate(w, r, t, right)
+	case err != nil || t.Kind != signedState:
 		return errUploadURL()
 	}
 	if r.ContentLength > s.maxState {
@@ -81,7 +82,7 @@ func (s uploads) receiveUpload(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer release()
-	g, err := s.gate.kit.Guard.Proven(r, t.Proof, s.gate.right(rights.Write, p.organization, p.workspace), "upload address")
+	g, err := s.gate.kit.Guard.Proven(r, t.Proof, right, "upload address")
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func readOnce(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 }
 
 // discardDuplicate reads the duplicate of a state, which is in clear, and discards it.
-func (s uploads) discardDuplicate(w http.ResponseWriter, r *http.Request, t signedUpload) error {
+func (s uploads) discardDuplicate(w http.ResponseWriter, r *http.Request, t signedUpload, right rights.Right) error {
 	release, err := reserveMemory(s.duplicates, t.Caller(), 0)
 	if err != nil {
 		return err
@@ -145,6 +146,9 @@ func (s uploads) discardDuplicate(w http.ResponseWriter, r *http.Request, t sign
 	defer release()
 	if r.ContentLength > maxDuplicate {
 		return stateTooLarge(maxDuplicate)
+	}
+	if _, err := s.gate.kit.Guard.Proven(r, t.Proof, right, "upload address"); err != nil {
+		return err
 	}
 	if err := s.gate.kit.OpenBody(r); err != nil {
 		return err
