@@ -157,6 +157,9 @@ func (r redirected) RoundTrip(req *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(out)
 }
 
+// waitForBids lets time pass until no bid counts, in the bubble of a walk.
+func waitForBids() { time.Sleep(11 * time.Minute) }
+
 func newWalk(t *testing.T, it addr.Item, key *signing.Key, transport http.RoundTripper, dir, name string) *walk {
 	w := &walk{t: t, item: it, key: key, dir: dir, done: map[string]int{}, origins: map[string]*depot.Depot{}, named: map[string]string{}, moved: map[string]bool{}, known: map[string]map[string]string{}, carried: map[addr.Version]bool{}}
 	transport = watched{w, transport}

@@ -53,7 +53,7 @@ func verbs(kind string) map[string]verb {
 			if w.isReal {
 				return errors.ErrUnsupported
 			}
-			time.Sleep(11 * time.Minute) // until no bid counts
+			waitForBids()
 			return nil
 		},
 	}

@@ -67,6 +67,9 @@ func eachWithoutWaits(t *testing.T, f func(t *testing.T, registry http.RoundTrip
 	ocitest.EachHandler(t, func(t *testing.T, h http.Handler) { withoutWaits(t, h, f) })
 }
 
+// passTime lets time pass in the bubble of withoutWaits.
+func passTime(d time.Duration) { time.Sleep(d) }
+
 func newDepot(t *testing.T, o oci.Options) (*depot.Depot, *oci.Client) {
 	t.Helper()
 	return depottest.NewDepot(t, "registry.test", o)

@@ -74,7 +74,7 @@ func TestAHeldRequest(t *testing.T) {
 					name = strings.TrimRight(name, "+!")
 					switch name {
 					case "wait":
-						time.Sleep(11 * time.Minute)
+						passTime(11 * time.Minute)
 					case "untag":
 						err = repo.Untag(ctx, "1.2.3")
 					case "remove", "undo":
@@ -158,7 +158,7 @@ func TestAnEditionIsNoRecord(t *testing.T) {
 				for s := range strings.SplitSeq(tt.steps, "; ") {
 					words := append(strings.Fields(s), "")
 					must.Succeed(t, publish(words[0], words[1], words[2]))
-					time.Sleep(time.Second)
+					passTime(time.Second)
 				}
 				must.Succeed(t, depottest.MustRepo(t, client, depottest.ModuleRepo).Untag(t.Context(), "1.2.3"))
 				if err := publish(tt.refused, "1.2.3", ""); !errors.Is(err, oci.ErrExists) {

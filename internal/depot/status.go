@@ -125,7 +125,7 @@ func keepsTag(err error) bool {
 // that was removed.
 func checkAnnounceable(ctx context.Context, d *Depot, l *Listing, an Announcement) (warnings []string, err error) {
 	if an.Version == evidence.AllVersions {
-		return l.keptWarning(an.Action), l.emptyError()
+		return keptWarning(l, an.Action), l.emptyError()
 	}
 	v, err := addr.ParseVersion(an.Version)
 	if err != nil || l.hasVersion(v) {
@@ -158,7 +158,7 @@ func checkAnnounceable(ctx context.Context, d *Depot, l *Listing, an Announcemen
 
 // keptWarning returns the warning that taking an announcement back for all versions
 // leaves the versions that have one of their own.
-func (l *Listing) keptWarning(action string) []string {
+func keptWarning(l *Listing, action string) []string {
 	took := map[string]string{evidence.ActionUnyank: evidence.ActionYank, evidence.ActionUndeprecate: evidence.ActionDeprecate}[action]
 	own := map[addr.Version]bool{}
 	for _, e := range l.Events {
