@@ -157,10 +157,14 @@ func TestMasks(t *testing.T) {
 	secret := "p@ss w<rd\"of\\kéys+/="
 	lines := "-----BEGIN KEY-----\nMIIEvgIBADANBgkq\r\nshort\n-----END KEY-----\n"
 	quoted := must.Get(json.Marshal(secret))(t)
-	m := newMasks([]string{secret, lines, "tiny", "abcdefgh", "efghijkl"})
+	twice := must.Get(json.Marshal(string(quoted)))(t)
+	m := newMasks([]string{secret, lines, "tiny", "abcdefgh", "efghijkl", "481-516\n902-334\n", "alpha\nbravo"})
 	for name, text := range map[string]string{
 		"plain":                  "x " + secret + " y",
 		"JSON":                   `{"a":` + string(quoted) + `}`,
+		"JSON in JSON":           string(twice),
+		"a short line":           "+   481-516\n",
+		"only short lines":       "    bravo\n",
 		"JSON, HTML not escaped": `{"a":"p@ss w<rd\"of\\kéys+/="}`,
 		"query":                  "https://h/?p=" + url.QueryEscape(secret),
 		"path":                   "https://h/" + url.PathEscape(secret),
@@ -175,7 +179,7 @@ func TestMasks(t *testing.T) {
 		if !strings.Contains(got, masked) {
 			t.Errorf("%s: %q stays", name, got)
 		}
-		for _, part := range []string{secret, "MIIEvgIBADANBgkq", "abcdefgh", "ijkl", url.QueryEscape(secret)} {
+		for _, part := range []string{secret, "MIIEvgIBADANBgkq", "481-516", "bravo", "ss w", "abcdefgh", "ijkl", url.QueryEscape(secret)} {
 			if strings.Contains(got, part) {
 				t.Errorf("%s: %q has %q", name, got, part)
 			}

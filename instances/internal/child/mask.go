@@ -10,12 +10,16 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 const (
 	// minMasked is the length, in bytes, of the shortest value that is masked: shorter
 	// ones occur in many words.
 	minMasked = 8
+	// minLine is the same for a line of a longer value that is no word, or has only
+	// lines shorter than minMasked beside it.
+	minLine = 4
 	// maxMasked is the size of the largest pattern; a longer value is masked in pieces.
 	maxMasked = 4 << 10
 	// masked replaces a masked value.
@@ -41,12 +45,18 @@ func newMasks(values []string) *masks {
 // addValues masks further values. It must not run concurrently with writes.
 func (m *masks) addValues(values []string) {
 	for _, v := range values {
-		for _, text := range append(strings.Split(strings.ReplaceAll(v, "\r\n", "\n"), "\n"), v) {
+		lines := strings.Split(strings.ReplaceAll(v, "\r\n", "\n"), "\n")
+		short := !slices.ContainsFunc(lines, func(line string) bool { return len(line) >= minMasked })
+		for _, text := range append(lines, v) {
 			if len(text) < minMasked {
+				line := strings.TrimSpace(text)
+				if len(v) >= minMasked && len(line) >= minLine && (short || !isWord(line)) {
+					m.hide(line, minLine)
+				}
 				continue
 			}
 			for _, form := range formsOf(text) {
-				m.hide(form)
+				m.hide(form, minMasked)
 			}
 		}
 	}
@@ -55,9 +65,13 @@ func (m *masks) addValues(values []string) {
 	}
 }
 
-// hide adds one form of a value, in pieces if it is long.
-func (m *masks) hide(p string) {
-	for len(p) >= minMasked {
+func isWord(s string) bool {
+	return !strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsLetter(c) })
+}
+
+// hide adds one form of a value, in pieces of at least a length if it is long.
+func (m *masks) hide(p string, least int) {
+	for len(p) >= least {
 		piece := p[:min(len(p), maxMasked)]
 		p = p[len(piece):]
 		if m.written[piece] {
@@ -76,11 +90,14 @@ func (m *masks) hide(p string) {
 func formsOf(text string) []string {
 	forms := []string{text, url.QueryEscape(text), url.PathEscape(text)}
 	for _, escapeHTML := range []bool{true, false} {
-		var b bytes.Buffer
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(escapeHTML)
-		if e.Encode(text) == nil { // a string always can be
-			forms = append(forms, strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(b.String(), "\n"), `"`), `"`))
+		inJSON := text
+		for range 2 { // JSON is also shown as a text within JSON
+			var b bytes.Buffer
+			e := json.NewEncoder(&b)
+			e.SetEscapeHTML(escapeHTML)
+			_ = e.Encode(inJSON) // a string always can be
+			inJSON = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(b.String(), "\n"), `"`), `"`)
+			forms = append(forms, inJSON)
 		}
 	}
 	for shift := range 3 {

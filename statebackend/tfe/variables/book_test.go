@@ -59,7 +59,7 @@ func TestUnsealed(t *testing.T) {
 	forger := b
 	forger.Sealer = nil
 	mustPut(t, forger, variable("B", "b", "FORGED"))
-	if all, err := list(t, b).Variables(t.Context(), "prod"); !errors.Is(err, oci.ErrCorrupt) || !strings.Contains(err.Error(), "is not sealed with the state keys") {
+	if all, err := list(t, b).Variables(t.Context(), "prod"); !errors.Is(err, oci.ErrCorrupt) || !strings.Contains(err.Error(), "is not encrypted with the state keys") {
 		t.Errorf("%v, %v", all, err)
 	}
 }

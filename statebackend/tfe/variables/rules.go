@@ -51,11 +51,19 @@ func (v Variable) Check() error {
 // parts of many words.
 const minHidden = 8
 
+// minLine is the same for each line of a text that has no line of minHidden.
+const minLine = 4
+
 // checkHidden refuses a sensitive variable of which a log or a plan would show a part. true,
 // false and null inside a value give nothing away.
 func (v Variable) checkHidden(parts ...string) error {
-	if v.Sensitive && (len(v.Value) < minHidden || slices.ContainsFunc(parts, func(s string) bool { return len(s) < minHidden })) {
-		return fmt.Errorf("a sensitive value, and each text and number in it, must have at least %d characters, since shorter ones cannot be masked in logs\nhint: remove sensitive and set sensitive = true in the variable of the configuration, or use a longer value", minHidden)
+	isShown := func(s string) bool {
+		lines := slices.DeleteFunc(strings.Split(s, "\n"), func(line string) bool { return strings.TrimSpace(line) == "" })
+		long := slices.ContainsFunc(lines, func(line string) bool { return len(line) >= minHidden })
+		return len(s) < minHidden || !long && slices.ContainsFunc(lines, func(line string) bool { return len(strings.TrimSpace(line)) < minLine })
+	}
+	if v.Sensitive && (len(v.Value) < minHidden || slices.ContainsFunc(parts, isShown)) {
+		return fmt.Errorf("a sensitive value, and each text and number in it, must have at least %d characters, and lines of at least %d, since shorter ones cannot be masked in logs\nhint: remove sensitive and set sensitive = true in the variable of the configuration, or use a longer value", minHidden, minLine)
 	}
 	return nil
 }
