@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package letsencrypt stands for a module that the proxy lacks, and that tests do not need.
+// Package letsencrypt stands for rsc.io/letsencrypt, which cannot be downloaded any more, and
+// which a registry on loopback does not need.
 package letsencrypt
 
 import (
