@@ -188,6 +188,11 @@ func TestActs(t *testing.T) {
 		u.hold("bob", "OperationTypeApply", put(5))
 		says("takeover", "bob lock app/dev id-of-bob apply", "bob write app/dev 100004 id-of-bob apply", "bob unlock app/dev id-of-bob")
 
+		odd := must.Get(u.store("anna").Lock(ctx, "release/v2", statebackend.LockInfo{ID: "id-of-anna", Operation: "push"}))(t)
+		must.Succeed(t, put(1)(ctx, odd))
+		must.Succeed(t, odd.Unlock(ctx))
+		says("a name that is no part of a tag", "anna write app/release/v2 1 id-of-anna push")
+
 		// Steps without their act.
 		claim := func(who string, fence int64) (string, oci.Manifest) {
 			x := format.ClaimX("id-of-"+who, 7)

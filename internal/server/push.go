@@ -42,6 +42,7 @@ type push struct {
 	blob       bool         // what is deleted is one
 	manifest   oci.Manifest // before a deletion, or a change of a version; zero: it could not be read
 	caller     string
+	workspace  string   // name of the one that the tag is about; "": none
 	claim      string   // ID of the lock whose claim was there before; "": none
 	over       bool     // that claim had ended
 	beside     []string // tags of the live claims of the workspace, if this is one more
@@ -282,7 +283,7 @@ func (p *push) writeTo(t format.StateTag, c access.Change) {
 		p.writeChange(c)
 		return
 	}
-	p.grant.Record(rights.StateRight(p.f.o.Layout, rights.Write, p.it.State, t.Fragment).Address, c)
+	p.grant.Record(rights.StateRight(p.f.o.Layout, rights.Write, p.it.State, cmp.Or(p.workspace, t.Fragment)).Address, c)
 }
 
 // prune removes versions, whose workspace stays.

@@ -38,14 +38,32 @@ func (p *push) checkLock(mediaType string, manifest []byte) error {
 	if p.delete && strings.Contains(p.reference, ":") {
 		t, ok = p.tagOf(p.manifest)
 	}
+	put := oci.Manifest{Descriptor: oci.Descriptor{MediaType: mediaType}, Bytes: manifest}
+	p.workspace = workspaceOf(t, put)
+	if p.delete {
+		p.workspace = workspaceOf(t, p.manifest)
+	}
 	switch {
 	case !ok:
 	case t.Kind == format.StateNumbered, t.Kind == format.StatePointer:
 		return p.checkWrite(t)
 	case t.Kind == format.LockClaim, t.Kind == format.LockTombstone, t.Kind == format.ForceTombstone:
-		return p.checkClaim(t, oci.Manifest{Descriptor: oci.Descriptor{MediaType: mediaType}, Bytes: manifest})
+		return p.checkClaim(t, put)
 	}
 	return nil
+}
+
+// workspaceOf returns the name of the workspace that a tag is about, which its manifest has
+// in full; without that, as the tag has it.
+func workspaceOf(t format.StateTag, m oci.Manifest) string {
+	s, _ := format.ParseState(m)
+	l, _ := format.ParseLock(m)
+	for _, name := range []string{s.Workspace, l.Workspace} {
+		if name != "" && format.StateFragment(name) == t.Fragment {
+			return name
+		}
+	}
+	return t.Fragment
 }
 
 // checkClaim is checkLock for a claim and its ends.
