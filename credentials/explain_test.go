@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/must"
 )
@@ -44,9 +42,7 @@ func TestExplain(t *testing.T) {
 		{Source: "docker configuration", Location: "home/.docker/config.json", Key: "credsStore", Match: "default",
 			Helper: "more", Reason: "not queried: a better match exists"},
 	}
-	if d := cmp.Diff(top, list[:len(top)]); d != "" {
-		t.Error(d)
-	}
+	must.Match(t, "value", list[:len(top)], top)
 	if calls := m.calls("keys"); len(calls) != 0 {
 		t.Errorf("a helper that cannot win was asked: %q", calls)
 	}

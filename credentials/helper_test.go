@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -53,9 +52,7 @@ func TestHelperIsAskedOncePerHost(t *testing.T) {
 		"get c.example.com", "get https://c.example.com",
 		"get https://index.docker.io/v1/",
 	}
-	if d := cmp.Diff(want, m.calls("keys")); d != "" {
-		t.Error(d)
-	}
+	must.Match(t, "value", m.calls("keys"), want)
 	if m.log.Len() > 0 {
 		t.Errorf("unexpected warnings: %s", m.log.String())
 	}
@@ -226,13 +223,9 @@ func TestCloudHelpers(t *testing.T) {
 			for _, name := range []string{"ecr-login", "gcloud", "acr-env"} {
 				m.helper(name, helperScript{Answers: map[string][2]string{tt.host: {name, "x"}}})
 			}
-			if got := mustCredential(t, m.resolver(), tt.host, "a").Username; got != tt.helper {
-				t.Errorf("got %q, want %q", got, tt.helper)
-			}
+			must.Equal(t, "value", mustCredential(t, m.resolver(), tt.host, "a").Username, tt.helper)
 			m.file("home/.docker/config.json", auths(tt.host, "login:x"))
-			if got := mustCredential(t, m.resolver(), tt.host, "a").Username; got != "login" {
-				t.Errorf("a login must win: got %q", got)
-			}
+			must.Equal(t, "a login must win", mustCredential(t, m.resolver(), tt.host, "a").Username, "login")
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -46,9 +47,7 @@ func TestCLIConfigPlaces(t *testing.T) {
 			for _, f := range tt.files {
 				m.file(f, rc(f))
 			}
-			if got := mustCredential(t, m.resolver(), "registry.example.com", "a").Username; got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
+			must.Equal(t, "value", mustCredential(t, m.resolver(), "registry.example.com", "a").Username, tt.want)
 		})
 	}
 }
@@ -131,9 +130,7 @@ func TestServiceToken(t *testing.T) {
 			if tt.config != "" {
 				m.file("home/.terraform.d/credentials.tfrc.json", tt.config)
 			}
-			if got := m.resolver().ServiceToken("okara.example.com"); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
+			must.Equal(t, "value", m.resolver().ServiceToken("okara.example.com"), tt.want)
 		})
 	}
 }

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -207,9 +206,7 @@ func TestBrokenSourcesAreReportedAndSkipped(t *testing.T) {
 				if got := mustCredential(t, r, "a.b", "c"); got != (oci.Credential{}) {
 					t.Errorf("got %+v from a broken source", got)
 				}
-				if got := mustCredential(t, r, "other.example.com", "c").Username; got != "good" {
-					t.Errorf("the broken source hides another one: got %q", got)
-				}
+				must.Equal(t, "the broken source hides another one", mustCredential(t, r, "other.example.com", "c").Username, "good")
 			}
 			log := m.log.String()
 			if !strings.Contains(log, tt.reason) || strings.Count(log, "level=WARN") != 1 {
@@ -241,7 +238,5 @@ func TestOneBadEntryDoesNotHideItsFile(t *testing.T) {
 	for host := range want {
 		got[host] = mustCredential(t, r, host, "x")
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
+	must.Match(t, "value", got, want)
 }

@@ -14,7 +14,6 @@ import (
 
 	dockerconfig "github.com/docker/cli/cli/config"
 	"github.com/docker/cli/cli/config/types"
-	"github.com/google/go-cmp/cmp"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	orascredentials "oras.land/oras-go/v2/registry/remote/credentials"
 
@@ -38,9 +37,7 @@ func TestFilesOfRealTools(t *testing.T) {
 		for host := range want {
 			got[host] = mustCredential(t, m.resolver(), host, "a/b")
 		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Error(d)
-		}
+		must.Match(t, "value", got, want)
 		if m.log.Len() > 0 {
 			t.Errorf("unexpected warnings: %s", m.log.String())
 		}
@@ -173,9 +170,7 @@ func TestLoginIsReadByDocker(t *testing.T) {
 	}
 	want, got := decoded(t, before), decoded(t, string(mustRead(t, name)))
 	delete(want["auths"].(map[string]any), "https://ghcr.io/v1/")
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
+	must.Match(t, "value", got, want)
 	if where, err := r.Logout(t.Context(), "ghcr.io"); err != nil || len(where) != 0 {
 		t.Errorf("second logout: %q, %v", where, err)
 	}
@@ -235,9 +230,7 @@ func TestLoginRefusals(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cr3t") {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
-			if got := string(mustRead(t, name)); got != tt.content {
-				t.Errorf("the file was changed to %s", got)
-			}
+			must.Equal(t, "the file was changed to", string(mustRead(t, name)), tt.content)
 		})
 	}
 	t.Run("no home", func(t *testing.T) {

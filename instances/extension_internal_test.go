@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/settings"
@@ -156,9 +154,7 @@ notify {
 		time.Hour, 7, 3, "terraform", "wrap", 1, 1,
 		&prices.Table{Currency: "EUR", Rows: []prices.Row{{Type: "vm", Attribute: "size", Value: "large", Hourly: 400_000}}},
 	}
-	if diff := cmp.Diff(got, want); diff != "" {
-		t.Errorf("instances (-got +want)\n%s", diff)
-	}
+	must.Match(t, "instances", got, want)
 
 	o = must.Get(readInstances(t, "instances {\n  templates = <DIR>\n}\nexecutor \"local\" {}\n", instanceEnv(false)))(t)
 	if o.Role != "all" || o.Rate != 60 || o.Runs != 4 || o.TTL != nil || o.Executor.Program != "tofu" || o.Executor.Isolation != "sandbox" || o.GroupAge != 0 {

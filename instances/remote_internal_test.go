@@ -16,8 +16,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -267,9 +265,7 @@ func TestRunRegistry(t *testing.T) {
 			}
 			w := httptest.NewRecorder()
 			s.ServeHTTP(w, r)
-			if w.Code != tt.want {
-				t.Errorf("got %d, want %d", w.Code, tt.want)
-			}
+			must.Equal(t, "value", w.Code, tt.want)
 			if challenge := w.Header().Get("WWW-Authenticate"); (challenge != "") != (tt.want == 401) {
 				t.Errorf("challenge %q", challenge)
 			}
@@ -293,9 +289,7 @@ func TestRegistryOfRuns(t *testing.T) {
 		Prefix: "registry.example.com", Username: "ci", Password: "secret", ClientCert: filepath.Join(here, "client.pem"), ClientKey: "/etc/client.key",
 		CertDirs: []string{"/etc/docker/certs.d", filepath.Join(here, "certs.d")},
 	}
-	if diff := cmp.Diff(got, want); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got, want)
 	credential = oci.Credential{IdentityToken: "id"}
 	if _, err := l.registryAccess(t.Context(), s); err == nil || !strings.Contains(err.Error(), "identity token") || !strings.Contains(err.Error(), "\nhint: ") {
 		t.Errorf("an identity token: %v", err)

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -53,21 +52,15 @@ func TestTokens(t *testing.T) {
 			})
 			b := oci.BytesBlob("text/plain", []byte("x"))
 			must.Succeed(t, r.PushBlob(t.Context(), b))
-			if diff := cmp.Diff(count.Take(), map[string]int{"GET token": 1, "POST upload": 2}); diff != "" {
-				t.Errorf("cold push (-got +want):\n%s", diff)
-			}
+			must.Match(t, "cold push", count.Take(), map[string]int{"GET token": 1, "POST upload": 2})
 			m := mustPush(t, r, "v1", "tokens")
 			count.Take()
 			if _, err := r.Fetch(t.Context(), "v1"); err != nil { // covered by the token for pull,push
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(count.Take(), map[string]int{"GET manifest": 1}); diff != "" {
-				t.Errorf("warm fetch (-got +want):\n%s", diff)
-			}
+			must.Match(t, "warm fetch", count.Take(), map[string]int{"GET manifest": 1})
 			must.Succeed(t, r.Delete(t.Context(), m.Descriptor))
-			if diff := cmp.Diff(issuer.Scopes(), test.want); diff != "" {
-				t.Errorf("scopes (-got +want):\n%s", diff)
-			}
+			must.Match(t, "scopes", issuer.Scopes(), test.want)
 		})
 	}
 }
@@ -84,9 +77,7 @@ func TestAllOrNothing(t *testing.T) {
 	for range 2 {
 		must.Get(r.Fetch(t.Context(), "v1"))(t)
 	}
-	if diff := cmp.Diff(count.Take(), map[string]int{"GET manifest": 4, "GET token": 2}); diff != "" {
-		t.Errorf("requests (-got +want):\n%s", diff)
-	}
+	must.Match(t, "requests", count.Take(), map[string]int{"GET manifest": 4, "GET token": 2})
 	if err := r.PutTag(t.Context(), "v2", m); !errors.Is(err, oci.ErrDenied) {
 		t.Errorf("write: %v, want ErrDenied", err)
 	}
@@ -111,9 +102,7 @@ func TestTokenPerRepository(t *testing.T) {
 		mustPush(t, r, "v1", "of "+name)
 	}
 	want := []string{"repository:p/a:pull", "repository:p/a:pull,push", "repository:p/b:pull", "repository:p/b:pull,push"}
-	if diff := cmp.Diff(issuer.Scopes(), want); diff != "" {
-		t.Errorf("scopes (-got +want):\n%s", diff)
-	}
+	must.Match(t, "scopes", issuer.Scopes(), want)
 }
 
 func TestTokenExpiry(t *testing.T) {
@@ -143,9 +132,7 @@ func TestTokenExpiry(t *testing.T) {
 		count.Take()
 		must.Succeed(t, r.PutTag(t.Context(), "v1", m))
 		// One PUT was refused and had no effect, one succeeded.
-		if diff := cmp.Diff(count.Take(), map[string]int{"GET token": 1, "PUT manifest": 2}); diff != "" {
-			t.Errorf("requests (-got +want):\n%s", diff)
-		}
+		must.Match(t, "requests", count.Take(), map[string]int{"GET token": 1, "PUT manifest": 2})
 	})
 }
 
@@ -265,9 +252,7 @@ func TestNewCredential(t *testing.T) {
 			return oci.Credential{Username: "u", Password: "second"}, nil
 		},
 		Rejected: func(_, _ string, c oci.Credential, _ bool) {
-			if c.Password != "first" {
-				t.Errorf("rejected: %q", c.Password)
-			}
+			must.Equal(t, "rejected", c.Password, "first")
 			rejected.Add(1)
 		},
 	})
@@ -281,9 +266,7 @@ func TestNewCredential(t *testing.T) {
 	}
 	// Anonymous, with the first password, the check of that password,
 	// anonymous, with the second; then known.
-	if diff := cmp.Diff(count.Take(), map[string]int{"GET ping": 1, "GET tags": 5}); diff != "" {
-		t.Errorf("requests (-got +want):\n%s", diff)
-	}
+	must.Match(t, "requests", count.Take(), map[string]int{"GET ping": 1, "GET tags": 5})
 }
 
 // TestCredentialComesBack checks that a refused credential is used again when

@@ -77,9 +77,7 @@ func FuzzManifest(f *testing.F) {
 			if image.Layers == nil {
 				image.Layers = []oci.Descriptor{}
 			}
-			if diff := cmp.Diff(got, image, cmpEmpty); diff != "" {
-				t.Errorf("image changed (-got +want):\n%s", diff)
-			}
+			must.Match(t, "image changed", got, image, cmpEmpty)
 		}
 		_, _ = manifestOf(ocispec.MediaTypeImageIndex, string(body)).Index()
 		_, _ = artifact.ParseModule(manifestOf(ocispec.MediaTypeImageManifest, string(body)))

@@ -92,9 +92,7 @@ func TestMountElsewhere(t *testing.T) {
 	own := oci.BytesBlob("text/plain", []byte("own"))
 	own.From = r
 	must.Succeed(t, r.PushBlob(t.Context(), own))
-	if diff := cmp.Diff(count.Take(), map[string]int{"POST upload": 2}); diff != "" {
-		t.Errorf("requests (-got +want):\n%s", diff)
-	}
+	must.Match(t, "requests", count.Take(), map[string]int{"POST upload": 2})
 	mustHave(t, r, blobs[0], "elsewhere")
 	count.Take()
 
@@ -104,9 +102,7 @@ func TestMountElsewhere(t *testing.T) {
 	if err := r.PushBlob(t.Context(), lost); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("a blob that is nowhere: %v, want ErrNotFound", err)
 	}
-	if diff := cmp.Diff(count.Take(), map[string]int{"POST upload": 1}); diff != "" {
-		t.Errorf("requests for a blob that is nowhere (-got +want):\n%s", diff)
-	}
+	must.Match(t, "requests for a blob that is nowhere", count.Take(), map[string]int{"POST upload": 1})
 }
 
 // TestMountScopes checks that a token for a mount covers both repositories and
@@ -197,9 +193,7 @@ func TestSinglePost(t *testing.T) {
 			r := newRepo(t, ocitest.New(t, test.q), test.o)
 			b := oci.BytesBlob("text/plain", []byte(test.content))
 			must.Succeed(t, r.PushBlob(t.Context(), b))
-			if diff := cmp.Diff(count.Take(), test.want); diff != "" {
-				t.Errorf("requests (-got +want):\n%s", diff)
-			}
+			must.Match(t, "requests", count.Take(), test.want)
 			if got, err := r.ReadBlob(t.Context(), b.Descriptor, 2<<20); err != nil || string(got) != test.content {
 				t.Errorf("read back %d bytes, %v", len(got), err)
 			}
@@ -233,9 +227,7 @@ func TestSinglePostOnce(t *testing.T) {
 			for _, content := range []string{"1", "2", "3"} {
 				must.Succeed(t, r.PushBlob(t.Context(), oci.BytesBlob("text/plain", []byte(content))))
 			}
-			if sent.Load() != test.sent {
-				t.Errorf("%d bytes were sent, want %d", sent.Load(), test.sent)
-			}
+			must.Equal(t, "bytes were sent", sent.Load(), test.sent)
 		})
 	}
 }

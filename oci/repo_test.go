@@ -111,14 +111,10 @@ func TestTags(t *testing.T) {
 			got = append(got, tag)
 		}
 		slices.Sort(got)
-		if diff := cmp.Diff(got, want); diff != "" {
-			t.Errorf("tags (-got +want):\n%s", diff)
-		}
+		must.Match(t, "tags", got, want)
 		l := must.Get(r.Snapshot(t.Context()))(t)
 		slices.Sort(l.Tags)
-		if diff := cmp.Diff(l.Tags, want); diff != "" {
-			t.Errorf("snapshot (-got +want):\n%s", diff)
-		}
+		must.Match(t, "snapshot", l.Tags, want)
 		if l.Date.IsZero() || l.Pages == 0 || l.Cached {
 			t.Errorf("snapshot: date %v, pages %d, cached %v", l.Date, l.Pages, l.Cached)
 		}
@@ -223,9 +219,7 @@ func TestRequests(t *testing.T) {
 		if err := step.do(); err != nil {
 			t.Errorf("%s: %v", step.name, err)
 		}
-		if diff := cmp.Diff(count.Take(), step.want); diff != "" {
-			t.Errorf("%s requests (-got +want):\n%s", step.name, diff)
-		}
+		must.Match(t, step.name+": requests", count.Take(), step.want)
 	}
 }
 
@@ -284,16 +278,12 @@ func TestFreshDigest(t *testing.T) {
 	m := mustPush(t, r, "", "fresh")
 	count.Take()
 	must.Get(r.Fetch(t.Context(), m.Digest.String()))(t)
-	if n := count.Take()["GET manifest"]; n != 3 {
-		t.Errorf("%d requests, want 3", n)
-	}
+	must.Equal(t, "requests", count.Take()["GET manifest"], 3)
 	gone := newArtifact(t, "never pushed")
 	if _, err := r.Fetch(t.Context(), gone.Root.Digest.String()); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("unknown digest: %v", err)
 	}
-	if n := count.Take()["GET manifest"]; n != 1 {
-		t.Errorf("%d requests for an unknown digest, want 1", n)
-	}
+	must.Equal(t, "requests for an unknown digest", count.Take()["GET manifest"], 1)
 }
 
 func TestOpenOrRedirect(t *testing.T) {

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/must"
@@ -128,9 +127,7 @@ func TestUploadToFullDisk(t *testing.T) {
 			if e, ok := errors.AsType[*oci.ResponseError](err); !ok || !e.DiskFull() {
 				t.Errorf("got %v, want a full disk", err)
 			}
-			if full.Seen() != 1 {
-				t.Errorf("%d attempts, want 1", full.Seen())
-			}
+			must.Equal(t, "attempts", full.Seen(), 1)
 		})
 	}
 }
@@ -160,9 +157,7 @@ func TestRetryGivesUp(t *testing.T) {
 			if err == nil || test.want != nil && !errors.Is(err, test.want) {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
-			if fault.Seen() != test.tries {
-				t.Errorf("%d attempts, want %d", fault.Seen(), test.tries)
-			}
+			must.Equal(t, "attempts", fault.Seen(), test.tries)
 		})
 	}
 	t.Run("retry after is kept", func(t *testing.T) {
@@ -208,9 +203,7 @@ func TestTagWriteOnce(t *testing.T) {
 				if !errors.Is(err, test.want) || errors.Is(err, oci.ErrUncertain) != test.uncertain {
 					t.Errorf("got %v, want %v, uncertain %v", err, test.want, test.uncertain)
 				}
-				if fault.Seen() != 1 {
-					t.Errorf("%d attempts, want 1", fault.Seen())
-				}
+				must.Equal(t, "attempts", fault.Seen(), 1)
 			})
 		}
 	}
@@ -426,9 +419,7 @@ func TestLoopbackScheme(t *testing.T) {
 			got := count.Take()
 			delete(got, "POST upload")
 			delete(got, "PUT upload")
-			if diff := cmp.Diff(got, want); diff != "" {
-				t.Errorf("requests (-got +want):\n%s", diff)
-			}
+			must.Match(t, "requests", got, want)
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -37,7 +38,7 @@ func newToken(t testing.TB, token string, scopes ...string) statictoken.Token {
 	}
 	out := statictoken.Token{ID: id, Hash: hash}
 	for _, s := range scopes {
-		out.Scopes = append(out.Scopes, must(rights.ParseScope(s)))
+		out.Scopes = append(out.Scopes, must.Fixed(rights.ParseScope(s)))
 	}
 	return out
 }
@@ -218,7 +219,7 @@ func TestEmbedded(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := must(as(tt.token).Repo(tt.repository))
+			r := must.Fixed(as(tt.token).Repo(tt.repository))
 			blob := oci.BytesBlob("text/plain", []byte("x"))
 			if err := r.PushBlob(t.Context(), blob); !errors.Is(err, tt.push) {
 				t.Errorf("push: %v, want %v", err, tt.push)
@@ -236,8 +237,8 @@ func TestEmbedded(t *testing.T) {
 	// A publisher that may not read a state cannot get a blob of it by a mount,
 	// in whichever part of the request the names are written.
 	secret := oci.BytesBlob("text/plain", []byte("secret"))
-	bank, m := f.repo(t, "acme/state/bank"), must(artifact.NewBare("application/x.state", nil))
-	must(bank.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{secret, oci.EmptyBlob()}, Root: m}))
+	bank, m := f.repo(t, "acme/state/bank"), must.Fixed(artifact.NewBare("application/x.state", nil))
+	must.Fixed(bank.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{secret, oci.EmptyBlob()}, Root: m}))
 	if err := bank.PutTag(t.Context(), "1", m); err != nil { // or it is in no list
 		t.Fatal(err)
 	}

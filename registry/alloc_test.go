@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 )
@@ -34,9 +35,9 @@ func TestWarmAllocations(t *testing.T) {
 		f := newFront(t, func(o *server.Options) {
 			o.Access.Tokens = append(o.Access.Tokens, newToken(t, readerToken))
 			for range scopes {
-				o.Access.Tokens[0].Scopes = append(o.Access.Tokens[0].Scopes, must(rights.ParseScope("read:*:none/**")))
+				o.Access.Tokens[0].Scopes = append(o.Access.Tokens[0].Scopes, must.Fixed(rights.ParseScope("read:*:none/**")))
 			}
-			o.Access.Tokens[0].Scopes = append(o.Access.Tokens[0].Scopes, must(rights.ParseScope("read:*:**")))
+			o.Access.Tokens[0].Scopes = append(o.Access.Tokens[0].Scopes, must.Fixed(rights.ParseScope("read:*:**")))
 		})
 		for i := range versions {
 			v := fmt.Sprintf("1.%d.0", i)
@@ -48,7 +49,7 @@ func TestWarmAllocations(t *testing.T) {
 			"/v1/modules/net/vpc/aws/versions": 200, "/v1/modules/net/vpc/aws/1.0.0/download": 204, "/v1/providers/acme/dns/versions": 200,
 			"/v1/providers/acme/dns/1.0.0/download/linux/amd64": 200, "/mirror/registry.example.com/acme/none/index.json": 404,
 		} {
-			r := must(http.NewRequest(http.MethodGet, "http://example.com"+path, nil))
+			r := must.Fixed(http.NewRequest(http.MethodGet, "http://example.com"+path, nil))
 			r.Header.Set("Authorization", "Bearer "+readerToken)
 			got[path] = testing.AllocsPerRun(100, func() {
 				w := &discard{h: http.Header{}}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestGzip requests one answer in both encodings, and one that is too small for
@@ -36,7 +38,7 @@ func TestGzip(t *testing.T) {
 			t.Errorf("%s: %d bytes, announced %d", accept, len(body), resp.ContentLength)
 		}
 		if zipped {
-			body = must(io.ReadAll(must(gzip.NewReader(bytes.NewReader(body)))))
+			body = must.Fixed(io.ReadAll(must.Fixed(gzip.NewReader(bytes.NewReader(body)))))
 		}
 		if !bytes.Equal(body, want) {
 			t.Errorf("%s: other bytes: %s", accept, body)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
@@ -29,18 +30,18 @@ func (f *front) moduleLink(t testing.TB, size int) ([]byte, *url.URL) {
 func (f *front) link(t testing.TB) *url.URL {
 	t.Helper()
 	c := &tofutest.Client{Tool: tofutest.Terraform()}
-	u := must(c.ModuleLocation(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws", "1.0.0"))
+	u := must.Fixed(c.ModuleLocation(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws", "1.0.0"))
 	return u
 }
 
 func ask(t testing.TB, method string, u *url.URL, header ...string) (*http.Response, []byte) {
 	t.Helper()
-	r := must(http.NewRequestWithContext(t.Context(), method, u.String(), nil))
+	r := must.Fixed(http.NewRequestWithContext(t.Context(), method, u.String(), nil))
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp := must(client.Do(r))
+	resp := must.Fixed(client.Do(r))
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(resp.Body) // some tests have a truncated body
 	return resp, body
@@ -91,9 +92,7 @@ func TestArchiveRanges(t *testing.T) {
 		for name, want := range map[string]string{
 			"Content-Type": "application/zip", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Terraform-Get": "",
 		} {
-			if got := resp.Header.Get(name); got != want {
-				t.Errorf("%s: %q, want %q", name, got, want)
-			}
+			must.Equal(t, name, resp.Header.Get(name), want)
 		}
 		if cc := resp.Header.Get("Cache-Control"); !strings.HasPrefix(cc, "private, max-age=1") || !strings.HasSuffix(cc, ", immutable") {
 			t.Errorf("Cache-Control: %q", cc)
@@ -162,9 +161,9 @@ func TestArchiveVerifiedByClient(t *testing.T) {
 	_, module := open.moduleLink(t, 300_000)
 	whole := func(u, agent string) bool {
 		t.Helper()
-		req := must(http.NewRequestWithContext(t.Context(), http.MethodGet, u, nil))
+		req := must.Fixed(http.NewRequestWithContext(t.Context(), http.MethodGet, u, nil))
 		req.Header.Set("User-Agent", agent)
-		resp := must(http.DefaultClient.Do(req))
+		resp := must.Fixed(http.DefaultClient.Do(req))
 		defer resp.Body.Close()
 		_, err := io.ReadAll(resp.Body)
 		return err == nil && resp.StatusCode == http.StatusOK
@@ -212,7 +211,7 @@ func TestCrawl(t *testing.T) {
 			if !strings.HasPrefix(ref, "../") || strings.Contains(ref, "//") {
 				t.Errorf("%s: %s is not a clean relative reference", path, ref)
 			}
-			u := must(at.Parse(ref))
+			u := must.Fixed(at.Parse(ref))
 			head, _ := ask(t, http.MethodHead, u)
 			get, content := ask(t, http.MethodGet, u)
 			if head.StatusCode != 200 || get.StatusCode != 200 || head.ContentLength != int64(len(content)) {

@@ -15,10 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -131,9 +130,7 @@ func TestAudit(t *testing.T) {
 			if got["msg"] != "decision" {
 				fields = append(fields, "digest", "from_version", "lock_id", "outcome", "run", "status")
 			}
-			if diff := cmp.Diff(slices.Sorted(slices.Values(fields)), slices.Sorted(maps.Keys(got))); diff != "" {
-				t.Errorf("fields (-want +got):\n%s", diff)
-			}
+			must.Match(t, "fields", slices.Sorted(maps.Keys(got)), slices.Sorted(slices.Values(fields)))
 			for k, want := range tt.record {
 				if got[k] != want {
 					t.Errorf("%s: %v, want %v in %s", k, got[k], want, line[len(line)-1])
@@ -142,7 +139,7 @@ func TestAudit(t *testing.T) {
 		})
 	}
 	c := &tofutest.Client{Tool: tofutest.OpenTofu(), Token: readerToken}
-	link := must(c.ModuleLocation(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws", "1.0.0"))
+	link := must.Fixed(c.ModuleLocation(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws", "1.0.0"))
 	ask(t, http.MethodGet, link)
 	bad := *link
 	bad.Path += "x" // fails, and is recorded

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -38,14 +39,14 @@ func TestBesideAtOnce(t *testing.T) {
 	d := depot.New(depot.Options{Client: f.client, Layout: f.layout})
 	publish := func(address, version string) {
 		t.Helper()
-		m := addr.ModuleVersion{Module: must(addr.ParseModule(address)), Version: must(addr.ParseVersion(version))}
-		must(d.PublishModule(t.Context(), fstest.MapFS{"main.tf": {Data: []byte("# " + version)}}, m, depot.ModuleOptions{}))
+		m := addr.ModuleVersion{Module: must.Fixed(addr.ParseModule(address)), Version: must.Fixed(addr.ParseVersion(version))}
+		must.Fixed(d.PublishModule(t.Context(), fstest.MapFS{"main.tf": {Data: []byte("# " + version)}}, m, depot.ModuleOptions{}))
 	}
 	event := func(repository, action string) {
 		t.Helper()
 		clock.add(time.Millisecond) // events have an order
 		e := evidence.StatusEvent{Action: action, Version: "1.1.0", Time: clock.now()}
-		must(evidence.PutStatusEvent(t.Context(), f.repo(t, repository), e))
+		must.Fixed(evidence.PutStatusEvent(t.Context(), f.repo(t, repository), e))
 	}
 	const (
 		versions, latest, one = "/v1/modules/net/vpc/aws/versions", "/v1/modules/net/vpc/aws", "/v1/modules/net/vpc/aws/1.1.0/download"
@@ -87,9 +88,9 @@ func TestBesideAtOnce(t *testing.T) {
 	has("signed", provider, "linux", true)
 
 	r := f.repo(t, modules)
-	succeed(t, r.Untag(t.Context(), "1.1.0"))
+	must.Succeed(t, r.Untag(t.Context(), "1.1.0"))
 	has("deleted", versions, `"1.1.0"`, false)
 	has("deleted", one, "", false)
-	succeed(t, r.Delete(t.Context(), must(r.Resolve(t.Context(), "1.0.0"))))
+	must.Succeed(t, r.Delete(t.Context(), must.Fixed(r.Resolve(t.Context(), "1.0.0"))))
 	has("deleted by digest", versions, `"1.0.0"`, false)
 }

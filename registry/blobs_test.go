@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 )
@@ -28,7 +29,7 @@ func newCached(t *testing.T, transport http.RoundTripper) (f *front, file string
 		o.Blobs = cache.BlobOptions{Dir: dir, Bytes: 1 << 20}
 	})
 	archive, link = f.moduleLink(t, 300_000)
-	return f, cacheFile(dir, f.layout.Module(must(addr.ParseModule("net/vpc/aws"))), archive), archive, link
+	return f, cacheFile(dir, f.layout.Module(must.Fixed(addr.ParseModule("net/vpc/aws"))), archive), archive, link
 }
 
 // cacheFile returns the cache file of an archive of a repository.
@@ -63,18 +64,18 @@ func TestBlobCache(t *testing.T) {
 	f.download(t, link, archive[5:100], "Range", "bytes=5-99")
 	secure := httptest.NewTLSServer(f.handler)
 	defer secure.Close()
-	resp := must(secure.Client().Get(secure.URL + link.Path))
+	resp := must.Fixed(secure.Client().Get(secure.URL + link.Path))
 	defer resp.Body.Close()
-	if body := must(io.ReadAll(resp.Body)); !bytes.Equal(body, archive) {
+	if body := must.Fixed(io.ReadAll(resp.Body)); !bytes.Equal(body, archive) {
 		t.Errorf("over TLS: %d of %d bytes", len(body), len(archive))
 	}
 	if n := f.count.Take(); len(n) != 0 {
 		t.Errorf("from the cache: registry requests %v", n)
 	}
 
-	succeed(t, os.Truncate(file, 100_000))
+	must.Succeed(t, os.Truncate(file, 100_000))
 	f.download(t, link, archive)
-	succeed(t, os.RemoveAll(filepath.Dir(file)))
+	must.Succeed(t, os.RemoveAll(filepath.Dir(file)))
 	f.download(t, link, archive)
 }
 
@@ -103,7 +104,7 @@ func TestFiles(t *testing.T) {
 	})
 	archive, link := f.moduleLink(t, 300_000)
 	f.download(t, link, archive) // no such file: read from the registry
-	succeed(t, os.WriteFile(file, archive, 0o600))
+	must.Succeed(t, os.WriteFile(file, archive, 0o600))
 	f.count.Take()
 	f.download(t, link, archive)
 	f.download(t, link, archive[7:], "Range", "bytes=7-")

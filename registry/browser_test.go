@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -80,9 +81,9 @@ func TestWebPages(t *testing.T) {
 	listener := httptest.NewServer(access.Local(reached, "okara.example.com", "", "https://tf.example.org:8443/x"))
 	t.Cleanup(listener.Close)
 	for host, want := range map[string]int{"localhost:9090": 200, "tf.example.org:443": 200, "evil.example": 421, "192.0.2.5": 421} {
-		r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, listener.URL, nil))
+		r := must.Fixed(http.NewRequestWithContext(t.Context(), http.MethodGet, listener.URL, nil))
 		r.Host = host
-		resp := must(listener.Client().Do(r))
+		resp := must.Fixed(listener.Client().Do(r))
 		if resp.Body.Close(); resp.StatusCode != want {
 			t.Errorf("a listener without tokens, for %q: %d, want %d", host, resp.StatusCode, want)
 		}

@@ -12,11 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/statictoken"
@@ -79,7 +78,7 @@ func (f *front) ids(t testing.TB, path, token string) []string {
 		if !strings.HasPrefix(page.Meta.NextURL, at.Path+"?") { // a path from the root, as clients of the public registry expect
 			t.Errorf("%s: the next page is %s", at, page.Meta.NextURL)
 		}
-		at = must(at.Parse(page.Meta.NextURL))
+		at = must.Fixed(at.Parse(page.Meta.NextURL))
 	}
 	t.Fatalf("%s has no last page", path)
 	return nil
@@ -118,9 +117,7 @@ func TestModuleLists(t *testing.T) {
 		{"/v1/modules/search?q=nothing", publisher, []string{}},
 	}
 	for _, tt := range tests {
-		if diff := cmp.Diff(f.ids(t, tt.path, tt.token), tt.want); diff != "" {
-			t.Errorf("%s, got - want +:\n%s", tt.path, diff)
-		}
+		must.Match(t, tt.path, f.ids(t, tt.path, tt.token), tt.want)
 	}
 	for path, want := range map[string]int{"/v1/modules/none": 404, "/v1/modules/app": 404, "/v1/modules/net/vpc/azure": 404, "/v1/modules/app/web/aws": 403} {
 		if resp, _ := ask(t, http.MethodGet, f.url(t, path), "Authorization", "Bearer "+partly); resp.StatusCode != want {
@@ -128,7 +125,7 @@ func TestModuleLists(t *testing.T) {
 		}
 	}
 	resp, _ := ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/download"), "Authorization", "Bearer "+publisher)
-	if to := must(resp.Location()); resp.StatusCode != 302 || !strings.HasSuffix(to.Path, "/v1/modules/net/vpc/aws/1.1.0/download") {
+	if to := must.Fixed(resp.Location()); resp.StatusCode != 302 || !strings.HasSuffix(to.Path, "/v1/modules/net/vpc/aws/1.1.0/download") {
 		t.Errorf("latest archive: %d to %s", resp.StatusCode, to)
 	}
 }
@@ -195,7 +192,7 @@ func TestListNamesWhatIsNotOffered(t *testing.T) {
 	w := newWalk(t, depottest.VPC().Item(), nil, o.Transport, t.TempDir(), "list")
 	w.rnd = rand.New(rand.NewPCG(1, 1))
 	w.publishPair()
-	l := must(w.server.Versions(t.Context(), w.item))
+	l := must.Fixed(w.server.Versions(t.Context(), w.item))
 	warnings := strings.Join(l.Warnings(), "\n")
 	if len(l.Versions) != 1 || len(l.Hidden) != 1 || !strings.HasPrefix(warnings, "version "+slices.Collect(maps.Keys(l.Hidden))[0].String()+" is not offered: ") || !strings.Contains(warnings, "\na cache of the registry answered") {
 		t.Errorf("%v, hidden %v: %s", l.Versions, l.Hidden, warnings)
@@ -204,7 +201,7 @@ func TestListNamesWhatIsNotOffered(t *testing.T) {
 	prefix, _, _ := strings.Cut(w.repo.Name(), "/")
 	c := catalog.New(catalog.Options{Client: newClient(t, "registry.test", o), Layout: addr.Layout{Prefix: prefix}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 2 {
-		must(c.Versions(t.Context(), w.item))
+		must.Fixed(c.Versions(t.Context(), w.item))
 	}
 	if strings.Count(log.String(), "a cache of the registry answered") != 1 {
 		t.Error(log.String())

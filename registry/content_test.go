@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/downloads"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -38,11 +38,11 @@ func TestContent(t *testing.T) {
 	for _, e := range []evidence.StatusEvent{
 		{Action: evidence.ActionYank, Version: "1.1.0", Message: "broken", Time: now}, {Action: evidence.ActionDeprecate, Version: "1.0.0", Time: now},
 	} {
-		must(evidence.PutStatusEvent(t.Context(), repo, e))
+		must.Fixed(evidence.PutStatusEvent(t.Context(), repo, e))
 	}
-	root, other := must(repo.Fetch(t.Context(), "1.0.0")), must(repo.Fetch(t.Context(), "1.1.0"))
-	report := must(evidence.AttachReport(t.Context(), repo, root.Descriptor, evidence.ReportSPDX, []byte(`{"spdxVersion":"SPDX-2.3"}`), nil))
-	succeed(t, repo.PutTag(t.Context(), "okara-candidate-0123456789ab", must(oci.NewManifest(must(other.Image())))))
+	root, other := must.Fixed(repo.Fetch(t.Context(), "1.0.0")), must.Fixed(repo.Fetch(t.Context(), "1.1.0"))
+	report := must.Fixed(evidence.AttachReport(t.Context(), repo, root.Descriptor, evidence.ReportSPDX, []byte(`{"spdxVersion":"SPDX-2.3"}`), nil))
+	must.Succeed(t, repo.PutTag(t.Context(), "okara-candidate-0123456789ab", must.Fixed(oci.NewManifest(must.Fixed(other.Image())))))
 	sum := func(b []byte) string { return digest.FromBytes(b).String() }
 	for _, tt := range []struct {
 		path              string
@@ -99,25 +99,23 @@ func TestContentTags(t *testing.T) {
 	var own []string
 	for _, e := range []evidence.StatusEvent{{Action: evidence.ActionYank, Version: "1.1.0"}, {Action: evidence.ActionDeprecate, Version: "1.0.0"}, {Action: evidence.ActionDeprecate, Version: "*"}} {
 		e.Time = time.Now().UTC()
-		if e = must(evidence.PutStatusEvent(t.Context(), repo, e)); e.Version != "1.1.0" {
+		if e = must.Fixed(evidence.PutStatusEvent(t.Context(), repo, e)); e.Version != "1.1.0" {
 			own = append(own, e.Tag)
 		}
 	}
-	root, other := must(repo.Resolve(t.Context(), "1.0.0")), must(repo.Resolve(t.Context(), "1.1.0"))
+	root, other := must.Fixed(repo.Resolve(t.Context(), "1.0.0")), must.Fixed(repo.Resolve(t.Context(), "1.1.0"))
 	for _, subject := range []oci.Descriptor{root, other} {
-		must(evidence.AddCosignSignature(t.Context(), repo, subject, evidence.CosignSignature{Payload: []byte("{}"), Signature: []byte("s")}))
+		must.Fixed(evidence.AddCosignSignature(t.Context(), repo, subject, evidence.CosignSignature{Payload: []byte("{}"), Signature: []byte("s")}))
 	}
 	want := append(own, "1.0.0")
-	for _, tag := range must(repo.Snapshot(t.Context())).Tags {
+	for _, tag := range must.Fixed(repo.Snapshot(t.Context())).Tags {
 		if strings.HasPrefix(tag, strings.Replace(root.Digest.String(), ":", "-", 1)) {
 			want = append(want, tag)
 		}
 	}
 	slices.Sort(want)
 	_, body := ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/1.0.0/content/tags/list"), "Authorization", "Bearer "+readerToken)
-	if diff := cmp.Diff(decode[struct{ Tags []string }](t, body).Tags, want); diff != "" {
-		t.Errorf("got - want +:\n%s", diff)
-	}
+	must.Match(t, "value", decode[struct{ Tags []string }](t, body).Tags, want)
 }
 
 // TestContentStreams checks that an archive is streamed in chunks, from the
@@ -139,7 +137,5 @@ func TestContentStreams(t *testing.T) {
 		}
 	}
 	_, detail := ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/1.0.0"), "Authorization", "Bearer "+readerToken)
-	if n := decode[struct{ Downloads int }](t, detail).Downloads; n != 2 {
-		t.Errorf("%d downloads, want 2", n)
-	}
+	must.Equal(t, "downloads", decode[struct{ Downloads int }](t, detail).Downloads, 2)
 }

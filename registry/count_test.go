@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -22,7 +23,7 @@ func TestDownloads(t *testing.T) {
 	a, b := newFrontAt(t, host, nil, nil), newFrontAt(t, host, nil, nil)
 	_, link := a.moduleLink(t, 1000)
 	entry := artifact.CatalogEntry{Kind: addr.KindModule, Address: "net/vpc/aws", Repository: "acme/modules/net/vpc/aws"}
-	succeed(t, artifact.AddCatalogEntry(t.Context(), a.repo(t, a.layout.CatalogRepo()), entry))
+	must.Succeed(t, artifact.AddCatalogEntry(t.Context(), a.repo(t, a.layout.CatalogRepo()), entry))
 	downloads := func(f *front) int {
 		t.Helper()
 		type doc struct{ Downloads int }
@@ -55,9 +56,7 @@ func TestDownloads(t *testing.T) {
 	for downloads(c) == 0 { // until it has read the counts of the others
 	}
 	ask(t, http.MethodGet, c.url(t, link.Path))
-	if got := downloads(c); got != 4 {
-		t.Errorf("%d downloads after a restart, want 4", got)
-	}
+	must.Equal(t, "downloads after a restart", downloads(c), 4)
 	stop()
 	running.Wait()
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -59,7 +60,7 @@ func newFrontAt(t testing.TB, host string, transport http.RoundTripper, change f
 	if change != nil {
 		change(&o)
 	}
-	h := must(server.New(o))
+	h := must.Fixed(server.New(o))
 	web := httptest.NewServer(h)
 	t.Cleanup(web.Close)
 	return &front{Server: web, handler: h, count: count, layout: o.Layout, client: newClient(t, host, oci.Options{PlainHTTP: true})}
@@ -67,12 +68,12 @@ func newFrontAt(t testing.TB, host string, transport http.RoundTripper, change f
 
 func newClient(t testing.TB, host string, o oci.Options) *oci.Client {
 	t.Helper()
-	return must(oci.New(host, o))
+	return must.Fixed(oci.New(host, o))
 }
 
 func (f *front) repo(t testing.TB, name string) *oci.Repo {
 	t.Helper()
-	return must(f.client.Repo(name))
+	return must.Fixed(f.client.Repo(name))
 }
 
 // module pushes a version of a module with these files and returns its zip.
@@ -86,8 +87,8 @@ func (f *front) module(t testing.TB, address, version string, files map[string]s
 // moduleOf pushes a version of a module with this archive.
 func (f *front) moduleOf(t testing.TB, address, version string, archive oci.Blob) {
 	t.Helper()
-	m := must(addr.ParseModule(address))
-	v := must(addr.ParseVersion(version))
+	m := must.Fixed(addr.ParseModule(address))
+	v := must.Fixed(addr.ParseVersion(version))
 	tar := oci.BytesBlob(artifact.MediaModuleTar, []byte("tar of "+address))
 	description := oci.BytesBlob(artifact.MediaModuleDescription, []byte("{}"))
 	root, err := artifact.NewModule(artifact.ModuleManifest{
@@ -104,8 +105,8 @@ func (f *front) moduleOf(t testing.TB, address, version string, archive oci.Blob
 func (f *front) push(t testing.TB, repository, tag string, a oci.Artifact) {
 	t.Helper()
 	r := f.repo(t, repository)
-	must(r.Push(t.Context(), a))
-	succeed(t, r.PutTag(t.Context(), tag, a.Root))
+	must.Fixed(r.Push(t.Context(), a))
+	must.Succeed(t, r.PutTag(t.Context(), tag, a.Root))
 }
 
 // release is a version of a provider to push.
@@ -125,8 +126,8 @@ type release struct {
 // all differ.
 func (f *front) provider(t testing.TB, rel release) release {
 	t.Helper()
-	p := must(addr.ParseProvider(rel.address))
-	v := must(addr.ParseVersion(rel.version))
+	p := must.Fixed(addr.ParseProvider(rel.address))
+	v := must.Fixed(addr.ParseVersion(rel.version))
 	repository := f.layout.Provider(p)
 	kind := addr.KindProvider
 	if p.Hostname != "" {
@@ -143,12 +144,12 @@ func (f *front) provider(t testing.TB, rel release) release {
 	sums := signing.Sums{}
 	rel.zips = map[string][]byte{}
 	for _, name := range rel.platforms {
-		platform := must(addr.ParsePlatform(name))
+		platform := must.Fixed(addr.ParsePlatform(name))
 		file := fmt.Sprintf("terraform-provider-%s_%s_%s.zip", p.Type, v, platform)
 		archive := depottest.ZipOf(t, map[string]string{"terraform-provider-" + p.Type + "_v" + v.String(): "binary for " + name})
 		rel.zips[name] = archive
 		blob := oci.BytesBlob(artifact.MediaZip, archive)
-		target := must(artifact.NewProviderTarget(blob.Descriptor, file))
+		target := must.Fixed(artifact.NewProviderTarget(blob.Descriptor, file))
 		a.Blobs, a.Children = append(a.Blobs, blob), append(a.Children, target)
 		sums[file] = blob.Digest.Encoded()
 		entry := artifact.ProviderPlatform{Platform: platform, Manifest: target.Descriptor}
@@ -164,11 +165,11 @@ func (f *front) provider(t testing.TB, rel release) release {
 	} else {
 		meta.Keys = rel.keys
 		if rel.sign == nil {
-			rel.sign = func(sums []byte) []byte { return must(testSigner().Sign(sums, time.Now())) }
+			rel.sign = func(sums []byte) []byte { return must.Fixed(testSigner().Sign(sums, time.Now())) }
 		}
 		meta.SignatureBytes = rel.sign(meta.ShasumsBytes)
 		if meta.Keys == nil {
-			meta.Keys = []artifact.SigningKey{servedKey(must(testSigner().Public()))}
+			meta.Keys = []artifact.SigningKey{servedKey(must.Fixed(testSigner().Public()))}
 		}
 	}
 	metadata, blobs, err := artifact.NewProviderMetadata(meta)
@@ -176,7 +177,7 @@ func (f *front) provider(t testing.TB, rel release) release {
 		t.Fatal(err)
 	}
 	a.Blobs, a.Children = append(a.Blobs, blobs...), append(a.Children, metadata)
-	a.Root = must(artifact.NewProviderIndex(kind, p, index, metadata))
+	a.Root = must.Fixed(artifact.NewProviderIndex(kind, p, index, metadata))
 	f.push(t, repository, v.Tag(), a)
 	return rel
 }
@@ -204,24 +205,8 @@ func servedKey(k signing.PublicKey) artifact.SigningKey {
 // testSigner is one key for the whole test binary, because creating one takes
 // long.
 var testSigner = sync.OnceValue(func() *signing.Key {
-	return must(signing.NewKey(signing.KeyOptions{Name: "okara test", Email: "test@example.com", ECC: true}))
+	return must.Fixed(signing.NewKey(signing.KeyOptions{Name: "okara test", Email: "test@example.com", ECC: true}))
 })
-
-// must unwraps a value in a fixture, for calls that cannot fail.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
-// succeed ends the test if a call that has no value returned an error.
-func succeed(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func hexSum(b []byte) string {
 	sum := sha256.Sum256(b)

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -22,11 +23,11 @@ import (
 func TestMirrorOfAFolder(t *testing.T) {
 	f := newFront(t, nil)
 	from := depot.New(depot.Options{Client: f.client, Layout: addr.Layout{Prefix: "acme"}})
-	m := addr.ModuleVersion{Module: must(addr.ParseModule("net/vpc/aws")), Version: must(addr.ParseVersion("1.0.0"))}
+	m := addr.ModuleVersion{Module: must.Fixed(addr.ParseModule("net/vpc/aws")), Version: must.Fixed(addr.ParseVersion("1.0.0"))}
 	tree := fstest.MapFS{
 		"vpc/main.tf": {Data: []byte("module \"dns\" {\n  source = \"../dns\"\n}\n")}, "dns/main.tf": {}, "dns/x/x.tf": {}, "LICENSE": {},
 	}
-	must(from.PublishModule(t.Context(), tree, m, depot.ModuleOptions{Dir: "vpc"}))
+	must.Fixed(from.PublishModule(t.Context(), tree, m, depot.ModuleOptions{Dir: "vpc"}))
 	base := f.url(t, "/v1/modules/")
 	origins := supply.Origins{
 		Client: &upstream.Client{},
@@ -45,23 +46,21 @@ func TestMirrorOfAFolder(t *testing.T) {
 			d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 			file := "module \"net/vpc/aws\" {\n source = \"" + tt.source + "\"\n subdir = \"" + tt.subdir + "\"\n}\n"
 			for _, again := range []bool{false, true} { // by a depot, and then by `okara mirror`, which compares
-				set := must(supply.ParseSet("depot.hcl", []byte(file)))
+				set := must.Fixed(supply.ParseSet("depot.hcl", []byte(file)))
 				s := supply.NewSyncer(d, supply.SyncOptions{Set: set, Once: again, Origins: func(string) (supply.Origins, error) { return origins, nil }})
-				p := must(s.Plan(t.Context()))
-				for _, r := range must(s.Apply(t.Context(), p, nil)) {
+				p := must.Fixed(s.Plan(t.Context()))
+				for _, r := range must.Fixed(s.Apply(t.Context(), p, nil)) {
 					if r.Err() != nil || r.Published.Existing != again {
 						t.Errorf("again %t: %v, existing %t", again, r.Err(), r.Published.Existing)
 					}
 				}
 			}
-			stored := must(artifact.ParseModule(depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ModuleRepo), "1.0.0")))
+			stored := must.Fixed(artifact.ParseModule(depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ModuleRepo), "1.0.0")))
 			if dir, path := stored.Annotations[artifact.AnnModuleDir], stored.Annotations[artifact.AnnModulePath]; dir != tt.dir || path != tt.path {
 				t.Errorf("the folder is %q, and the path %q", dir, path)
 			}
 			source := map[bool]string{true: "https://example.com/net/vpc/aws", false: repository}[tt.source[:3] == "exa"]
-			if got := stored.Annotations[artifact.AnnSource]; got != source {
-				t.Errorf("the source is %s", got)
-			}
+			must.Equal(t, "the source", stored.Annotations[artifact.AnnSource], source)
 		})
 	}
 }

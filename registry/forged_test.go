@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -49,7 +50,7 @@ func TestForgedArchives(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			layout := addr.Layout{Prefix: "acme"}
-			private, public := must(addr.ParseItem(tt.private)), must(addr.ParseItem(tt.public))
+			private, public := must.Fixed(addr.ParseItem(tt.private)), must.Fixed(addr.ParseItem(tt.public))
 			host, dir := ocitest.New(t, ocitest.Quirks{}), t.TempDir()
 			start := func() *front {
 				return newFrontAt(t, host, forgedManifests(public.Repository(layout), private.Repository(layout)), func(o *server.Options) {
@@ -109,5 +110,5 @@ func (f *front) archiveLink(t *testing.T, location, token string) *url.URL {
 	if link == "" {
 		t.Fatalf("%s: %d %s", at, resp.StatusCode, body)
 	}
-	return must(at.Parse(link))
+	return must.Fixed(at.Parse(link))
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // endless is a body of spaces, which JSON allows anywhere. It counts the bytes read.
@@ -32,12 +34,12 @@ func TestBodyLimits(t *testing.T) {
 		{http.MethodPost, "/v1/providers/acme/dns/1.0.0/status", 16 << 10},
 		{http.MethodPost, "/v1/providers/acme/dns/1.0.0/signatures", 128 << 10},
 	} {
-		r := must(http.NewRequestWithContext(t.Context(), tt.method, f.URL+tt.path, io.LimitReader(&endless{}, tt.limit+1)))
+		r := must.Fixed(http.NewRequestWithContext(t.Context(), tt.method, f.URL+tt.path, io.LimitReader(&endless{}, tt.limit+1)))
 		if tt.limit > 64<<20 { // announced, so that it is not sent
 			r.ContentLength = tt.limit + 1
 		}
-		resp := must(http.DefaultClient.Do(r))
-		body := must(io.ReadAll(resp.Body))
+		resp := must.Fixed(http.DefaultClient.Do(r))
+		body := must.Fixed(io.ReadAll(resp.Body))
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusRequestEntityTooLarge {
 			t.Errorf("%s %s: %d %s, want 413", tt.method, tt.path, resp.StatusCode, body)

@@ -65,9 +65,7 @@ func TestLinkBinds(t *testing.T) {
 			}
 			_, err := l.verify(tt.token, b)
 			e, _ := errors.AsType[*service.Error](err)
-			if got := statusOf(e); got != tt.status {
-				t.Errorf("status %d, want %d", got, tt.status)
-			}
+			must.Equal(t, "status", statusOf(e), tt.status)
 		})
 	}
 }
@@ -111,9 +109,7 @@ func TestLinkStable(t *testing.T) {
 		}
 		now = now.Add(time.Minute)
 	}
-	if len(seen) != 4 {
-		t.Errorf("%d different ends in four hours, want 4", len(seen))
-	}
+	must.Equal(t, "different ends in four hours", len(seen), 4)
 }
 
 // FuzzLink feeds arbitrary paths to the parser and the verification of links:

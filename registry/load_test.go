@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -63,7 +64,7 @@ func TestFlakyRegistryCached(t *testing.T) {
 	if n := source.n.Load(); n > 100 {
 		t.Errorf("%d registry requests, so fetches were not shared", n)
 	}
-	waitFor(t, func() bool { return len(must(filepath.Glob(filepath.Join(dir, ".part-*")))) == 0 })
+	waitFor(t, func() bool { return len(must.Fixed(filepath.Glob(filepath.Join(dir, ".part-*")))) == 0 })
 }
 
 // inits runs 500 clients at once.
@@ -162,13 +163,9 @@ func TestOutage(t *testing.T) {
 		}
 	}
 	clock.add(10 * time.Hour)
-	if got := status(f, known[1]); got != 502 {
-		t.Errorf("a list of yesterday: %d", got)
-	}
+	must.Equal(t, "a list of yesterday", status(f, known[1]), 502)
 	down.Store(false)
-	if got := status(cold, "/readyz"); got != 200 {
-		t.Errorf("readyz when the registry is back: %d", got)
-	}
+	must.Equal(t, "readyz when the registry is back", status(cold, "/readyz"), 200)
 	f.handler.Closing()
 	if got := status(f, "/readyz"); got != 503 {
 		t.Errorf("readyz at shutdown: %d, want 503", got)

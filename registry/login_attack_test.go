@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 )
@@ -27,7 +28,7 @@ func (f *front) callback(t testing.TB) *url.URL {
 		if resp.StatusCode != http.StatusFound {
 			t.Fatalf("%s: %s %s", at, resp.Status, body)
 		}
-		at = must(resp.Location())
+		at = must.Fixed(resp.Location())
 	}
 	return at
 }
@@ -136,9 +137,7 @@ func TestLoginAttacks(t *testing.T) {
 			if got, status := f.exchange(t, try, verifier, toolRedirect); status != http.StatusBadRequest || got != "" {
 				t.Errorf("%s as code: %d", name, status)
 			}
-			if got := f.reads(t, "okl_"+state); got != http.StatusUnauthorized {
-				t.Errorf("state as token: %d", got)
-			}
+			must.Equal(t, "state as token", f.reads(t, "okl_"+state), http.StatusUnauthorized)
 		}
 		if status, _ := f.callBack(t, at, "state", code); status != http.StatusBadRequest {
 			t.Errorf("code as state: %d", status)
@@ -213,9 +212,7 @@ func TestLoginTokens(t *testing.T) {
 		"of its subject, in the past":  {func(o *server.Options) { o.Access.NotBeforeOf = map[string]time.Time{"alice": now.Add(-time.Minute)} }, good},
 		"another issuer":               {func(o *server.Options) { o.Login.Issuer.URL = "https://issuer.example.com" }, bad},
 	} {
-		if got := with(test.change).reads(t, token); got != test.want {
-			t.Errorf("%s: %d, want %d", name, got, test.want)
-		}
+		must.Equal(t, name, with(test.change).reads(t, token), test.want)
 	}
 	for jump, want := range map[time.Duration]int{
 		-time.Minute: http.StatusOK, -2 * time.Minute: bad, -8 * time.Hour: bad, // a clock that was ahead

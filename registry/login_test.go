@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/registry"
@@ -80,7 +81,7 @@ func challenge(verifier string) string {
 
 // unsigned returns a token that states that it needs no signature.
 func unsigned(claims map[string]any) string {
-	text := func(v any) string { return base64.RawURLEncoding.EncodeToString(must(json.Marshal(v))) }
+	text := func(v any) string { return base64.RawURLEncoding.EncodeToString(must.Fixed(json.Marshal(v))) }
 	return text(map[string]string{"alg": "none", "typ": "JWT"}) + "." + text(claims) + "."
 }
 
@@ -112,7 +113,7 @@ func (f *front) login(t testing.TB, q url.Values) (url.Values, int) {
 		if resp.StatusCode != http.StatusFound {
 			return nil, resp.StatusCode
 		}
-		at = must(resp.Location())
+		at = must.Fixed(resp.Location())
 		if at.Host == "okara.invalid" { // its public name
 			at = f.url(t, at.RequestURI())
 		}
@@ -181,9 +182,7 @@ func TestLogin(t *testing.T) {
 		resp, _ := ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/versions"), "Authorization", "Bearer "+token)
 		return resp.StatusCode
 	}
-	if got := read(token); got != 200 {
-		t.Errorf("with the token: %d", got)
-	}
+	must.Equal(t, "with the token", read(token), 200)
 	if again, status := f.exchange(t, q.Get("code"), verifier, redirect); status != 400 || again != "" {
 		t.Errorf("the code a second time: %d, %q", status, again)
 	}
@@ -227,7 +226,7 @@ func TestLoginRefuses(t *testing.T) {
 		{name: "expired", issuer: func(i *issuer) { i.tamper = func(c map[string]any) { c["exp"] = 1 } }, want: 403},
 		{name: "no algorithm", issuer: func(i *issuer) { i.signer = unsigned }, want: 403},
 		{name: "public key as a secret", issuer: func(i *issuer) {
-			i.signer = func(c map[string]any) string { return sign(jose.HS256, must(i.key.PublicKey.Bytes()), i.kid, c) }
+			i.signer = func(c map[string]any) string { return sign(jose.HS256, must.Fixed(i.key.PublicKey.Bytes()), i.kid, c) }
 		}, want: 403},
 		{name: "client secret as a secret", issuer: func(i *issuer) {
 			i.signer = func(c map[string]any) string { return sign(jose.HS256, []byte(strings.Repeat("s3cret", 6)), i.kid, c) }
@@ -235,10 +234,10 @@ func TestLoginRefuses(t *testing.T) {
 		{name: "key that was withdrawn", issuer: func(i *issuer) {
 			old := i.key
 			i.signer = func(c map[string]any) string { return sign(jose.ES256, old, "k1", c) }
-			i.key, i.kid = must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), "k2"
+			i.key, i.kid = must.Fixed(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), "k2"
 		}, want: 403},
 		{name: "key of another under a known name", issuer: func(i *issuer) {
-			other := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+			other := must.Fixed(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 			i.signer = func(c map[string]any) string { return sign(jose.ES256, other, i.kid, c) }
 		}, want: 403},
 		{name: "issuer down", issuer: func(i *issuer) { i.down.Store(true) }, want: 503},

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -37,9 +38,7 @@ func TestLostArchive(t *testing.T) {
 	rel := f.provider(t, release{address: "acme/dns", version: "1.1.0"})
 	versions := func(path string) string {
 		resp, body := ask(t, http.MethodGet, f.url(t, path))
-		if resp.StatusCode != 200 {
-			t.Errorf("%s: %d", path, resp.StatusCode)
-		}
+		must.Equal(t, path, resp.StatusCode, 200)
 		return string(body)
 	}
 	two := f.provider(t, release{address: "acme/two", version: "1.0.0", platforms: []string{"linux_amd64", "darwin_arm64"}})
@@ -58,7 +57,7 @@ func TestLostArchive(t *testing.T) {
 			doc := decode[struct {
 				URL string `json:"download_url"`
 			}](t, body)
-			tt.link = must(f.url(t, tt.one).Parse(doc.URL)).Path
+			tt.link = must.Fixed(f.url(t, tt.one).Parse(doc.URL)).Path
 		}
 		if got := versions(tt.list); !strings.Contains(got, tt.version) {
 			t.Fatalf("%s before: %s", tt.list, got)

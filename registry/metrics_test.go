@@ -11,10 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -36,7 +35,7 @@ func TestMetrics(t *testing.T) {
 		o.Client = newClient(t, host, oci.Options{Transport: metrics.Transport(nil), PlainHTTP: true})
 	})
 	_, link := f.moduleLink(t, 1000)
-	key := servedKey(must(testSigner().Public()))
+	key := servedKey(must.Fixed(testSigner().Public()))
 	key.Expires = "2099-01-01T00:00:00Z"
 	f.provider(t, release{address: "acme/dns", version: "1.0.0", keys: []artifact.SigningKey{key}})
 	for range 2 {
@@ -62,9 +61,7 @@ func TestMetrics(t *testing.T) {
 		"okara_publish_total counter", "okara_queue_jobs gauge", "okara_rules_errors_total counter", "okara_tag_moved_total counter",
 	}
 	slices.Sort(families)
-	if diff := cmp.Diff(want, families); diff != "" {
-		t.Errorf("families (-want +got):\n%s", diff)
-	}
+	must.Match(t, "families", families, want)
 	for _, line := range []string{
 		`okara_http_requests_total{code="404",method="other",route="/"} 1`,
 		`okara_http_requests_total{code="200",method="GET",route="/v1/providers/{namespace}/{type}/versions"} 2`,

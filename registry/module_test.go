@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -46,7 +47,7 @@ func TestModuleAnswer(t *testing.T) {
 			if resp.StatusCode != tt.status || (tt.status == 204) != (len(body) == 0) {
 				t.Fatalf("%d with %q, want %d", resp.StatusCode, body, tt.status)
 			}
-			link := must(at.Parse(resp.Header.Get("X-Terraform-Get")))
+			link := must.Fixed(at.Parse(resp.Header.Get("X-Terraform-Get")))
 			if get, _ := ask(t, http.MethodGet, link); get.StatusCode != 200 {
 				t.Errorf("the header's link: %d", get.StatusCode)
 			}
@@ -67,10 +68,8 @@ func TestModuleAnswer(t *testing.T) {
 				if doc.UseCredentials == nil || !*doc.UseCredentials {
 					t.Errorf("use_registry_credentials: %s", body)
 				}
-				get, _ := ask(t, http.MethodGet, must(at.Parse(doc.Location)), "Authorization", "Bearer "+readerToken)
-				if get.StatusCode != 200 {
-					t.Errorf("the location with the token: %d", get.StatusCode)
-				}
+				get, _ := ask(t, http.MethodGet, must.Fixed(at.Parse(doc.Location)), "Authorization", "Bearer "+readerToken)
+				must.Equal(t, "the location with the token", get.StatusCode, 200)
 			}
 		})
 	}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 )
@@ -47,7 +48,7 @@ type issuer struct {
 
 func newIssuer(t testing.TB) *issuer {
 	t.Helper()
-	i := &issuer{kid: "k1", key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
+	i := &issuer{kid: "k1", key: must.Fixed(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{
@@ -82,12 +83,12 @@ func (i *issuer) claims(now time.Time) map[string]any {
 func (i *issuer) sign(claims map[string]any) string { return sign(jose.ES256, i.key, i.kid, claims) }
 
 func sign(alg jose.SignatureAlgorithm, key any, kid string, claims map[string]any) string {
-	signer := must(jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: kid}}, nil))
-	return must(must(signer.Sign(must(json.Marshal(claims)))).CompactSerialize())
+	signer := must.Fixed(jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: kid}}, nil))
+	return must.Fixed(must.Fixed(signer.Sign(must.Fixed(json.Marshal(claims)))).CompactSerialize())
 }
 
 func (i *issuer) access(allow string, rule access.Rule) access.Policy {
-	rule.Allow = []rights.Scope{must(rights.ParseScope(allow))}
+	rule.Allow = []rights.Scope{must.Fixed(rights.ParseScope(allow))}
 	return access.Policy{Issuers: []access.Issuer{{URL: i.URL, Audiences: []string{"okara"}}}, Rules: []access.Rule{rule}}
 }
 
@@ -98,7 +99,7 @@ func (i *issuer) access(allow string, rule access.Rule) access.Policy {
 // not checked
 func TestOIDC(t *testing.T) {
 	i := newIssuer(t)
-	other := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	other := must.Fixed(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	now := time.Now()
 	f := newFront(t, func(o *server.Options) { o.Access = i.access("read:module:**", access.Rule{}) })
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
@@ -125,7 +126,7 @@ func TestOIDC(t *testing.T) {
 		{"no issuer", with(map[string]any{"iss": nil}), 401},
 		{"other key", sign(jose.ES256, other, i.kid, i.claims(now)), 401},
 		{"other key, unknown id", sign(jose.ES256, other, "k9", i.claims(now)), 401},
-		{"public key as a secret", sign(jose.HS256, must(i.key.PublicKey.Bytes()), i.kid, i.claims(now)), 401},
+		{"public key as a secret", sign(jose.HS256, must.Fixed(i.key.PublicKey.Bytes()), i.kid, i.claims(now)), 401},
 		{"no algorithm", none, 401},
 		{"no signature", strings.Join(strings.Split(with(nil), ".")[:2], ".") + ".", 401},
 		{"garbage", "a.b.c", 401},
@@ -142,9 +143,7 @@ func TestOIDC(t *testing.T) {
 			}
 		})
 	}
-	if n := i.fetches.Load(); n != 1 {
-		t.Errorf("%d fetches of the keys, want 1", n)
-	}
+	must.Equal(t, "fetches of the keys", i.fetches.Load(), 1)
 }
 
 // Shows: opendepot 14 | anonymous access, OIDC and group rules | anonymous rules, tokens with
@@ -215,15 +214,13 @@ func TestOIDCKeys(t *testing.T) {
 	if got := status(); got != 200 {
 		t.Errorf("issuer up: %d, want 200", got)
 	}
-	i.key, i.kid = must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), "k2"
+	i.key, i.kid = must.Fixed(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), "k2"
 	for range 5 {
 		if got := status(); got != 401 {
 			t.Errorf("a new key within a minute: %d, want 401", got)
 		}
 	}
-	if n := i.fetches.Load(); n != 1 {
-		t.Errorf("%d fetches of the keys, want 1", n)
-	}
+	must.Equal(t, "fetches of the keys", i.fetches.Load(), 1)
 	now = now.Add(2 * time.Minute)
 	if got := status(); got != 200 {
 		t.Errorf("a new key after a minute: %d, want 200", got)
@@ -276,8 +273,8 @@ func TestCITokens(t *testing.T) {
 		return c
 	}
 	rules := []access.Rule{
-		{Issuer: "https://token.actions.githubusercontent.com", Claims: map[string]string{"repository": "acme/terraform-*", "ref_type": "tag"}, Allow: []rights.Scope{must(rights.ParseScope("publish:*:acme/**"))}},
-		{Issuer: "https://gitlab.example.com", Claims: map[string]string{"project_path": "acme/terraform-*", "ref_type": "tag", "ref_protected": "true"}, Allow: []rights.Scope{must(rights.ParseScope("publish:*:acme/**"))}},
+		{Issuer: "https://token.actions.githubusercontent.com", Claims: map[string]string{"repository": "acme/terraform-*", "ref_type": "tag"}, Allow: []rights.Scope{must.Fixed(rights.ParseScope("publish:*:acme/**"))}},
+		{Issuer: "https://gitlab.example.com", Claims: map[string]string{"project_path": "acme/terraform-*", "ref_type": "tag", "ref_protected": "true"}, Allow: []rights.Scope{must.Fixed(rights.ParseScope("publish:*:acme/**"))}},
 	}
 	tests := []struct {
 		name   string
@@ -352,7 +349,7 @@ func TestOIDCTogether(t *testing.T) {
 	}
 	old := i.sign(i.claims(clock.start))
 	all(old, 200, 1)
-	i.key, i.kid = must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), "k2"
+	i.key, i.kid = must.Fixed(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), "k2"
 	clock.add(2 * time.Minute)
 	all(i.sign(i.claims(clock.start)), 200, 2)
 	all(old, 401, 2)
@@ -363,7 +360,7 @@ func TestOIDCTogether(t *testing.T) {
 // mistake.
 func TestOIDCAlgorithms(t *testing.T) {
 	i := newIssuer(t)
-	rsaKey := must(rsa.GenerateKey(rand.Reader, 2048))
+	rsaKey := must.Fixed(rsa.GenerateKey(rand.Reader, 2048))
 	_, edKey, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -376,8 +373,8 @@ func TestOIDCAlgorithms(t *testing.T) {
 		want int
 	}{
 		{jose.RS256, rsaKey, "sig", 200}, {jose.RS512, rsaKey, "", 200}, {jose.PS256, rsaKey, "sig", 200},
-		{jose.ES384, must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader)), "sig", 200}, {jose.EdDSA, edKey, "sig", 200},
-		{jose.HS256, secret, "sig", 401}, {jose.RS384, must(rsa.GenerateKey(rand.Reader, 2048)), "enc", 401},
+		{jose.ES384, must.Fixed(ecdsa.GenerateKey(elliptic.P384(), rand.Reader)), "sig", 200}, {jose.EdDSA, edKey, "sig", 200},
+		{jose.HS256, secret, "sig", 401}, {jose.RS384, must.Fixed(rsa.GenerateKey(rand.Reader, 2048)), "enc", 401},
 	}
 	for n, tt := range tests {
 		k := jose.JSONWebKey{Key: tt.key, KeyID: fmt.Sprint(n), Use: tt.use}

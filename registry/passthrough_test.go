@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
@@ -83,9 +84,9 @@ func TestPassThrough(t *testing.T) {
 				t.Errorf("readyz without credentials of its own: %d %s", status, body)
 			}
 
-			r := must(http.NewRequestWithContext(t.Context(), "GET", f.URL+download, nil))
+			r := must.Fixed(http.NewRequestWithContext(t.Context(), "GET", f.URL+download, nil))
 			r.Header.Set("Authorization", "Bearer "+alice)
-			resp := must(http.DefaultClient.Do(r))
+			resp := must.Fixed(http.DefaultClient.Do(r))
 			resp.Body.Close()
 			link, _, _ := strings.Cut(resp.Header.Get("X-Terraform-Get"), "?")
 			if resp.StatusCode/100 != 2 || link == "" || !strings.HasPrefix(resp.Header.Get("Cache-Control"), "private") && resp.Header.Get("Cache-Control") != "no-store" {
@@ -164,11 +165,11 @@ func TestPassThroughForms(t *testing.T) {
 	f := passFront(t, host, nil)
 	loginAs(t, f, host, "alice", "al1ce-pass")
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
-	u := must(url.Parse("http://" + host + "/token?service=test&scope=repository:acme/modules/net/vpc/aws:pull"))
+	u := must.Fixed(url.Parse("http://" + host + "/token?service=test&scope=repository:acme/modules/net/vpc/aws:pull"))
 	u.User = url.UserPassword("alice", "al1ce-pass")
-	resp := must(http.Get(u.String()))
+	resp := must.Fixed(http.Get(u.String()))
 	defer resp.Body.Close()
-	raw := decode[struct{ Token string }](t, must(io.ReadAll(resp.Body))).Token
+	raw := decode[struct{ Token string }](t, must.Fixed(io.ReadAll(resp.Body))).Token
 	for name, tt := range map[string]struct {
 		token string
 		want  int

@@ -12,8 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -23,13 +22,13 @@ import (
 // document as a tool would.
 func (f *front) services(t testing.TB, c *tofutest.Client) tofutest.Services {
 	t.Helper()
-	s := must(c.Discover(t.Context(), f.URL))
+	s := must.Fixed(c.Discover(t.Context(), f.URL))
 	return s
 }
 
 func (f *front) url(t testing.TB, path string) *url.URL {
 	t.Helper()
-	return must(url.Parse(f.URL + path))
+	return must.Fixed(url.Parse(f.URL + path))
 }
 
 func (f *front) target() tofutest.Target { return tofutest.Target{Base: f.URL} }
@@ -120,7 +119,7 @@ func TestAbsoluteLocations(t *testing.T) {
 		if who, _, _ := strings.Cut(resp.Header.Get("Cache-Control"), ","); who != c.caches {
 			t.Errorf("%s %q: Cache-Control %q, want %s", c.name, c.via, who, c.caches) // the Host that one client sent is for no other
 		}
-		archive, _ := ask(t, http.MethodGet, must(f.url(t, "/v1/providers/acme/dns/1.0.0/download/linux/").Parse(got)), c.name, c.via)
+		archive, _ := ask(t, http.MethodGet, must.Fixed(f.url(t, "/v1/providers/acme/dns/1.0.0/download/linux/").Parse(got)), c.name, c.via)
 		if archive.StatusCode != 200 {
 			t.Errorf("%s %q: the archive is %d", c.name, c.via, archive.StatusCode)
 		}
@@ -177,8 +176,8 @@ func TestUnknown(t *testing.T) {
 		"/origin/registry.opentofu.org/v1/providers/hashicorp/aws/versions", "/nothing", "/v1/modules//vpc/aws/versions",
 		"/archives/x", "/archives/x/y/z", "/state/shop/default", "/",
 	) {
-		resp := must(http.Get(f.URL + path))
-		body := must(io.ReadAll(resp.Body))
+		resp := must.Fixed(http.Get(f.URL + path))
+		body := must.Fixed(io.ReadAll(resp.Body))
 		resp.Body.Close()
 		var doc struct{ Errors []string }
 		if resp.StatusCode != http.StatusNotFound || json.Unmarshal(body, &doc) != nil || len(doc.Errors) != 1 || !strings.Contains(doc.Errors[0], base[path]) {
@@ -203,12 +202,12 @@ func TestRequestCount(t *testing.T) {
 	s := f.services(t, c)
 	f.count.Take() // the probe for TLS
 	module := func() {
-		must(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws"))
-		must(c.ModuleLocation(t.Context(), s.Modules, "net/vpc/aws", "1.0.0"))
+		must.Fixed(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws"))
+		must.Fixed(c.ModuleLocation(t.Context(), s.Modules, "net/vpc/aws", "1.0.0"))
 	}
 	provider := func() {
-		must(c.ProviderVersions(t.Context(), s.Providers, "acme/dns"))
-		resp := must(http.Get(s.Providers.String() + "acme/dns/1.2.0/download/linux/amd64"))
+		must.Fixed(c.ProviderVersions(t.Context(), s.Providers, "acme/dns"))
+		resp := must.Fixed(http.Get(s.Providers.String() + "acme/dns/1.2.0/download/linux/amd64"))
 		resp.Body.Close()
 	}
 	for _, tt := range []struct {
@@ -226,9 +225,7 @@ func TestRequestCount(t *testing.T) {
 		if len(got) == 0 {
 			got = nil
 		}
-		if diff := cmp.Diff(got, tt.want); diff != "" {
-			t.Errorf("%s, got - want +:\n%s", tt.name, diff)
-		}
+		must.Match(t, tt.name, got, tt.want)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -76,8 +77,8 @@ func TestGolden(t *testing.T) {
 		{"/mirror/registry.opentofu.org/hashicorp/time/index.json", `{"versions":{"1.0.0":{}}}`},
 		{"/v1/providers/acme/none/versions", `{"errors":["provider acme/none: not found"]}`},
 	}
-	key := servedKey(must(testSigner().Public()))
-	armor := string(must(json.Marshal(key.ASCIIArmor)))
+	key := servedKey(must.Fixed(testSigner().Public()))
+	armor := string(must.Fixed(json.Marshal(key.ASCIIArmor)))
 	for _, tt := range tests {
 		resp, body := ask(t, http.MethodGet, f.url(t, tt.path))
 		got := strings.TrimSpace(string(body))
@@ -91,9 +92,7 @@ func TestGolden(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%s, got\n%s\nwant\n%s", tt.path, got, tt.want)
 		}
-		if resp.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s: Content-Type %q", tt.path, resp.Header.Get("Content-Type"))
-		}
+		must.Equal(t, tt.path+": Content-Type", resp.Header.Get("Content-Type"), "application/json")
 	}
 }
 
@@ -129,7 +128,7 @@ func FuzzPath(f *testing.F) {
 		f.Add(path)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
-		r := must(http.NewRequest(http.MethodGet, "http://okara.invalid", nil))
+		r := must.Fixed(http.NewRequest(http.MethodGet, "http://okara.invalid", nil))
 		u, err := r.URL.Parse(path)
 		if err != nil || u.Host != "okara.invalid" {
 			return
@@ -200,7 +199,7 @@ func TestOriginDiscovery(t *testing.T) {
 		if err := json.Unmarshal(body, &doc); err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatalf("%d %s", resp.StatusCode, body)
 		}
-		at := must(u.Parse(doc["providers.v1"]))
+		at := must.Fixed(u.Parse(doc["providers.v1"]))
 		if at.Path != "/origin/registry.opentofu.org/v1/providers/" || at.Host != u.Host {
 			t.Errorf("%s leads to %s", path, at)
 		}
@@ -225,7 +224,7 @@ func TestAbsoluteAddresses(t *testing.T) {
 			for _, path := range []string{
 				"/v1/modules/net/vpc/aws/1.0.0/download", "/v1/providers/acme/dns/1.0.0/download/linux/amd64", "/mirror/registry.opentofu.org/hashicorp/time/1.0.0.json",
 			} {
-				r := must(http.NewRequest(http.MethodGet, f.URL+path, nil))
+				r := must.Fixed(http.NewRequest(http.MethodGet, f.URL+path, nil))
 				r.Host = host
 				if proxies == nil {
 					r.Header.Set("X-Forwarded-Host", "evil.example.com")
@@ -235,8 +234,8 @@ func TestAbsoluteAddresses(t *testing.T) {
 					r.Header.Set("X-Forwarded-Host", host)
 					r.Header.Set("X-Forwarded-Proto", "https")
 				}
-				resp := must(http.DefaultClient.Do(r))
-				text := resp.Header.Get("X-Terraform-Get") + string(must(io.ReadAll(resp.Body)))
+				resp := must.Fixed(http.DefaultClient.Do(r))
+				text := resp.Header.Get("X-Terraform-Get") + string(must.Fixed(io.ReadAll(resp.Body)))
 				resp.Body.Close()
 				links, good := strings.Count(text, "archives/"), strings.Count(text, want)
 				if links == 0 || good != links || strings.Contains(text, "evil") || strings.Contains(text, "gopher") {

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -44,10 +44,10 @@ func (i issuers) RoundTrip(r *http.Request) (*http.Response, error) {
 // another source: the source that the token proves is recorded.
 func TestPublishOrigin(t *testing.T) {
 	const github, gitlab = "https://token.actions.githubusercontent.com", "https://gitlab.example.com"
-	ci := issuers{must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
+	ci := issuers{must.Fixed(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
 	f := newFront(t, func(o *server.Options) {
 		o.Transport = ci
-		allow := []rights.Scope{must(rights.ParseScope("publish:*:**"))}
+		allow := []rights.Scope{must.Fixed(rights.ParseScope("publish:*:**"))}
 		o.Access = access.Policy{
 			Tokens: []statictoken.Token{newToken(t, publisherToken, "publish:*:**")},
 			Rules:  []access.Rule{{Name: "all", Allow: allow}},
@@ -76,16 +76,14 @@ func TestPublishOrigin(t *testing.T) {
 			if status != http.StatusCreated {
 				t.Fatalf("%d %s", status, body)
 			}
-			m := must(f.repo(t, f.layout.Prefix+"/modules/acme/"+tt.name+"/aws").Fetch(t.Context(), "1.0.0"))
-			image := must(m.Image())
+			m := must.Fixed(f.repo(t, f.layout.Prefix+"/modules/acme/"+tt.name+"/aws").Fetch(t.Context(), "1.0.0"))
+			image := must.Fixed(m.Image())
 			got := map[string]string{}
 			for _, key := range []string{artifact.AnnSource, artifact.AnnRevision, artifact.AnnSourceRef, artifact.AnnCreated} {
 				got[key] = image.Annotations[key]
 			}
 			want := map[string]string{artifact.AnnSource: tt.source, artifact.AnnRevision: tt.revision, artifact.AnnSourceRef: tt.ref, artifact.AnnCreated: "2026-01-02T03:04:05Z"}
-			if d := cmp.Diff(want, got); d != "" {
-				t.Error(d)
-			}
+			must.Match(t, "value", got, want)
 			_, body = f.send(t, http.MethodGet, "/v1/modules/acme/"+tt.name+"/aws/versions", publisherToken, nil)
 			list := decode[struct {
 				Modules []struct {

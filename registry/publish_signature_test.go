@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -30,7 +31,7 @@ func TestPublishSignature(t *testing.T) {
 	})
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	key := must.Fixed(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	const module, provider, all = "/v1/modules/net/vpc/aws/1.0.0/signatures", "/v1/providers/acme/dns/1.0.0/signatures", "oks_all_0123456789abcdefghij"
 	type listing struct {
 		Repository string
@@ -46,8 +47,8 @@ func TestPublishSignature(t *testing.T) {
 	}
 	m, p := list(module), list(provider)
 	request := func(repository string, subject, about digest.Digest) []byte {
-		payload := must(evidence.CosignPayload(repository, about))
-		return must(json.Marshal(map[string]any{"digest": subject, "payload": payload, "signature": must(signing.SignECDSA(key, payload))}))
+		payload := must.Fixed(evidence.CosignPayload(repository, about))
+		return must.Fixed(json.Marshal(map[string]any{"digest": subject, "payload": payload, "signature": must.Fixed(signing.SignECDSA(key, payload))}))
 	}
 	good, long := request(m.Repository, m.Digest, m.Digest), strings.Repeat("QUFB", 50_000)
 	for _, tt := range []struct {
@@ -62,7 +63,7 @@ func TestPublishSignature(t *testing.T) {
 		{"nothing", module, all, []byte(`{}`), 422},
 		{"no signature", module, all, []byte(`{"payload":"e30="}`), 422},
 		{"long payload", module, all, []byte(`{"payload":"` + long + `"}`), 413},
-		{"no payload of cosign", module, all, must(json.Marshal(map[string]any{"digest": m.Digest, "payload": []byte("{}"), "signature": []byte("x")})), 422},
+		{"no payload of cosign", module, all, must.Fixed(json.Marshal(map[string]any{"digest": m.Digest, "payload": []byte("{}"), "signature": []byte("x")})), 422},
 		{"other version", module, all, request(m.Repository, p.Digest, p.Digest), 409},
 		{"about another version", module, all, request(m.Repository, m.Digest, p.Digest), 422},
 		{"about another repository", module, all, request(p.Repository, m.Digest, m.Digest), 422},
@@ -74,13 +75,11 @@ func TestPublishSignature(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", tt.name, status, body, tt.want)
 		}
 	}
-	if n := len(list(module).Signatures); n != 1 {
-		t.Errorf("%d signatures of the module, want one", n)
-	}
+	must.Equal(t, "signatures of the module", len(list(module).Signatures), 1)
 	d := depot.New(depot.Options{Client: f.client, Layout: f.layout})
-	v, o := must(addr.ParseVersion("1.0.0")), trust.Policy{Require: []string{trust.RequireCosign}}
+	v, o := must.Fixed(addr.ParseVersion("1.0.0")), trust.Policy{Require: []string{trust.RequireCosign}}
 	o.Cosign = append(o.Cosign, &key.PublicKey)
-	if checks, err := d.Verify(t.Context(), must(addr.ParseItem("acme/dns")), v, o); err != nil {
+	if checks, err := d.Verify(t.Context(), must.Fixed(addr.ParseItem("acme/dns")), v, o); err != nil {
 		t.Errorf("verify: %v, %v", checks, err)
 	}
 }

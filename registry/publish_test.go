@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -29,16 +30,16 @@ import (
 // send sends a request with a body as the publisher.
 func (f *front) send(t testing.TB, method, path, token string, body []byte, header ...string) (int, []byte) {
 	t.Helper()
-	r := must(http.NewRequestWithContext(t.Context(), method, f.URL+path, bytes.NewReader(body)))
+	r := must.Fixed(http.NewRequestWithContext(t.Context(), method, f.URL+path, bytes.NewReader(body)))
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	resp := must(http.DefaultClient.Do(r))
+	resp := must.Fixed(http.DefaultClient.Do(r))
 	defer resp.Body.Close()
-	return resp.StatusCode, must(io.ReadAll(resp.Body))
+	return resp.StatusCode, must.Fixed(io.ReadAll(resp.Body))
 }
 
 func contentDigest(b []byte) string {
@@ -128,11 +129,11 @@ func TestPublishModule(t *testing.T) {
 	}
 	c := &tofutest.Client{Tool: tofutest.Terraform(), Token: readerToken}
 	s := f.services(t, c)
-	got := must(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws"))
+	got := must.Fixed(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws"))
 	if len(got) < 2 || got[0] != "1.1.0" || !slices.Contains(got, "1.0.0") {
 		t.Errorf("versions %v, want 1.1.0 and 1.0.0", got)
 	}
-	shipped := must(c.Module(t.Context(), s.Modules, "net/vpc/aws", "1.0.0"))
+	shipped := must.Fixed(c.Module(t.Context(), s.Modules, "net/vpc/aws", "1.0.0"))
 	if shipped["main.tf"] != files["main.tf"] || len(shipped) != 2 {
 		t.Errorf("shipped %v, want what no ignore rule drops", shipped)
 	}
@@ -143,13 +144,13 @@ func TestPublishModule(t *testing.T) {
 func TestPublishTooLarge(t *testing.T) {
 	f := newFront(t, private(t))
 	read := errors.New("the body was read")
-	r := must(http.NewRequestWithContext(t.Context(), http.MethodPut, f.URL+"/v1/modules/net/vpc/aws/1.0.0", iotest.ErrReader(read)))
+	r := must.Fixed(http.NewRequestWithContext(t.Context(), http.MethodPut, f.URL+"/v1/modules/net/vpc/aws/1.0.0", iotest.ErrReader(read)))
 	r.ContentLength = 512<<20 + 1
 	r.Header.Set("Authorization", "Bearer "+publisherToken)
 	r.Header.Set("Expect", "100-continue")
 	transport := &http.Transport{ExpectContinueTimeout: time.Hour}
 	defer transport.CloseIdleConnections()
-	resp := must(transport.RoundTrip(r))
+	resp := must.Fixed(transport.RoundTrip(r))
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("%s, want 413", resp.Status)
@@ -170,7 +171,7 @@ func TestPublishProvider(t *testing.T) {
 	archive := depottest.ZipOf(t, map[string]string{"terraform-provider-dns_v1.0.0": "binary"})
 	const name = "terraform-provider-dns_1.0.0_linux_amd64.zip"
 	sums := signing.Sums{name: hexSum(archive)}.Bytes()
-	signature := must(testSigner().Sign(sums, time.Now()))
+	signature := must.Fixed(testSigner().Sign(sums, time.Now()))
 	var receipts []string
 	for i, file := range []struct {
 		name string
@@ -186,9 +187,9 @@ func TestPublishProvider(t *testing.T) {
 		}
 		receipts = append(receipts, decode[struct{ Receipt string }](t, body).Receipt)
 	}
-	key := must(testSigner().Public()).Armor
+	key := must.Fixed(testSigner().Public()).Armor
 	request := func(receipts []string, keys ...string) []byte {
-		return must(json.Marshal(map[string]any{"receipts": receipts, "keys": keys}))
+		return must.Fixed(json.Marshal(map[string]any{"receipts": receipts, "keys": keys}))
 	}
 	foreign := append([]string(nil), receipts...)
 	foreign[0] += "x"
@@ -285,7 +286,7 @@ func TestPublishStatus(t *testing.T) {
 	f.module(t, "net/vpc/aws", "1.1.0", map[string]string{"main.tf": ""})
 	c := &tofutest.Client{Tool: tofutest.OpenTofu(), Token: readerToken}
 	versions := func() string {
-		return strings.Join(must(c.ModuleVersions(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws")), " ")
+		return strings.Join(must.Fixed(c.ModuleVersions(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws")), " ")
 	}
 	const path = "/v1/modules/net/vpc/aws/1.1.0/status"
 	long := strings.Repeat("x", 301)
@@ -306,9 +307,7 @@ func TestPublishStatus(t *testing.T) {
 		if status, body := f.send(t, http.MethodPost, tt.path, tt.token, []byte(tt.body)); status != tt.want {
 			t.Errorf("%s: %d %s, want %d", tt.name, status, body, tt.want)
 		}
-		if got := versions(); got != tt.versions {
-			t.Errorf("%s: versions %s, want %s", tt.name, got, tt.versions)
-		}
+		must.Equal(t, tt.name+": versions", versions(), tt.versions)
 	}
 	f.module(t, "data/secret/aws", "1.0.0", map[string]string{"main.tf": ""})
 	for replacement, warned := range map[string]bool{"data/secret/aws": false, "data/absent/aws": false, "net/vpc/aws": false, "net/absent/aws": true} {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -29,7 +30,7 @@ func TestPullThroughAllows(t *testing.T) {
 	f := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), func(o *server.Options) {
 		o.Hostname = "okara.test"
 		o.PullThrough = []registry.PullRule{
-			{Providers: "example.com/acme/d*", Versions: must(addr.ParseConstraint("< 1.1")), Origin: from.source(),
+			{Providers: "example.com/acme/d*", Versions: must.Fixed(addr.ParseConstraint("< 1.1")), Origin: from.source(),
 				Mirror: depot.MirrorOptions{Platforms: []addr.Platform{{OS: "linux", Arch: "amd64"}}}},
 			{Providers: "example.com/acme/*", Origin: from.source()}, // the first match decides
 		}
@@ -59,9 +60,7 @@ func TestPullThroughAllows(t *testing.T) {
 		}
 	}
 	// An allowed version, to show that the others fail for the right reason.
-	if got := string(f.get(t, pulledMirror+"index.json")); got != `{"versions":{"1.0.0":{}}}`+"\n" {
-		t.Errorf("index.json: %s", got)
-	}
+	must.Equal(t, "index.json", string(f.get(t, pulledMirror+"index.json")), `{"versions":{"1.0.0":{}}}`+"\n")
 	f.get(t, pulledOrigin+"1.0.0/download/linux/amd64")
 	from.take("")
 	// A link to another hash than the verified one.
@@ -91,9 +90,7 @@ func TestPullThroughKeepsLost(t *testing.T) {
 	if resp := f.ask(link); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("the archive: %s", resp.Status)
 	}
-	if got := string(f.get(t, pulledMirror+"index.json")); got != `{"versions":{"1.0.0":{},"1.1.0":{}}}`+"\n" {
-		t.Errorf("index.json: %s", got)
-	}
+	must.Equal(t, "index.json", string(f.get(t, pulledMirror+"index.json")), `{"versions":{"1.0.0":{},"1.1.0":{}}}`+"\n")
 }
 
 // TestPullThroughKeepsWithdrawn checks that a withdrawn version is not restored
@@ -103,10 +100,8 @@ func TestPullThroughKeepsWithdrawn(t *testing.T) {
 	f := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), pullFrom(from))
 	f.provider(t, release{address: "example.com/acme/dns", version: "1.0.0"})
 	e := evidence.StatusEvent{Action: evidence.ActionYank, Version: "1.2.0", Message: "bad", Time: time.Now()}
-	must(evidence.PutStatusEvent(t.Context(), f.repo(t, pulledRepo), e))
-	if got := string(f.get(t, pulledMirror+"index.json")); got != `{"versions":{"1.0.0":{}}}`+"\n" {
-		t.Errorf("index.json: %s", got)
-	}
+	must.Fixed(evidence.PutStatusEvent(t.Context(), f.repo(t, pulledRepo), e))
+	must.Equal(t, "index.json", string(f.get(t, pulledMirror+"index.json")), `{"versions":{"1.0.0":{}}}`+"\n")
 	if resp := f.ask(pulledMirror + "1.2.0.json"); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("a withdrawn version: %s", resp.Status)
 	}
@@ -136,9 +131,7 @@ func FuzzPullThroughPath(f *testing.F) {
 			return // no server gets such a path
 		}
 		h.ServeHTTP(httptest.NewRecorder(), r)
-		if bad := source.take(); bad != "" {
-			t.Errorf("%q: the origin was asked for %s", path, bad)
-		}
+		must.Equal(t, path+": the origin was asked for", source.take(), "")
 	})
 }
 

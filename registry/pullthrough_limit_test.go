@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -163,7 +164,7 @@ func TestPullThroughDisk(t *testing.T) {
 				link := f.archive(t, "linux_amd64")
 				free := f.handler.Protocols.FillPulls(t, int64(len(want)-1))
 				resp := f.ask(link)
-				body := must(io.ReadAll(resp.Body))
+				body := must.Fixed(io.ReadAll(resp.Body))
 				if !sized && resp.StatusCode != http.StatusServiceUnavailable || resp.StatusCode == http.StatusOK && len(body) == len(want) {
 					t.Errorf("no room for all of it: %s, %d of %d bytes", resp.Status, len(body), len(want))
 				}

@@ -17,11 +17,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -39,7 +38,7 @@ import (
 // Shows: registries 18 | mirrored bytes unverified, fetched twice, or one at a time |
 // boring-registry#327, hermitcrab
 func TestPullThroughLyingOrigin(t *testing.T) {
-	other := must(signing.NewKey(signing.KeyOptions{Name: "other", Email: "other@example.com", ECC: true}))
+	other := must.Fixed(signing.NewKey(signing.KeyOptions{Name: "other", Email: "other@example.com", ECC: true}))
 	replace := func(resp *http.Response, body []byte) {
 		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
@@ -55,16 +54,18 @@ func TestPullThroughLyingOrigin(t *testing.T) {
 		change  func(*http.Response)
 		archive bool // the version is answered; its package never ends properly
 	}{
-		"other bytes":                {".zip", func(r *http.Response) { edit(r, flip) }, true},
-		"other bytes, size unknown":  {".zip", func(r *http.Response) { edit(r, flip); r.ContentLength = -1 }, true},
-		"too short":                  {".zip", func(r *http.Response) { edit(r, func(b []byte) []byte { return b[:len(b)-1] }) }, true},
-		"too long":                   {".zip", func(r *http.Response) { edit(r, func(b []byte) []byte { return append(b, 0) }) }, true},
-		"no bytes":                   {".zip", func(r *http.Response) { replace(r, nil) }, true},
-		"a page":                     {".zip", func(r *http.Response) { replace(r, []byte("<html>")) }, true},
-		"other SHA256SUMS":           {"_SHA256SUMS", func(r *http.Response) { edit(r, func(b []byte) []byte { return append(b, '\n') }) }, false},
-		"other signature":            {"_SHA256SUMS.sig", func(r *http.Response) { edit(r, flip) }, false},
-		"no signature":               {"_SHA256SUMS.sig", func(r *http.Response) { replace(r, nil) }, false},
-		"signature of another":       {"_SHA256SUMS.sig", func(r *http.Response) { edit(r, func(b []byte) []byte { return must(other.Sign(b, time.Now())) }) }, false},
+		"other bytes":               {".zip", func(r *http.Response) { edit(r, flip) }, true},
+		"other bytes, size unknown": {".zip", func(r *http.Response) { edit(r, flip); r.ContentLength = -1 }, true},
+		"too short":                 {".zip", func(r *http.Response) { edit(r, func(b []byte) []byte { return b[:len(b)-1] }) }, true},
+		"too long":                  {".zip", func(r *http.Response) { edit(r, func(b []byte) []byte { return append(b, 0) }) }, true},
+		"no bytes":                  {".zip", func(r *http.Response) { replace(r, nil) }, true},
+		"a page":                    {".zip", func(r *http.Response) { replace(r, []byte("<html>")) }, true},
+		"other SHA256SUMS":          {"_SHA256SUMS", func(r *http.Response) { edit(r, func(b []byte) []byte { return append(b, '\n') }) }, false},
+		"other signature":           {"_SHA256SUMS.sig", func(r *http.Response) { edit(r, flip) }, false},
+		"no signature":              {"_SHA256SUMS.sig", func(r *http.Response) { replace(r, nil) }, false},
+		"signature of another": {"_SHA256SUMS.sig", func(r *http.Response) {
+			edit(r, func(b []byte) []byte { return must.Fixed(other.Sign(b, time.Now())) })
+		}, false},
 		"other shasum":               {"64", func(r *http.Response) { edit(r, wrongShasum) }, false},
 		"other key":                  {"64", func(r *http.Response) { edit(r, keyOf(other)) }, false},
 		"a platform no sum is for":   {"versions", func(r *http.Response) { edit(r, morePlatforms) }, false},
@@ -89,7 +90,7 @@ func TestPullThroughLyingOrigin(t *testing.T) {
 				}
 				if test.archive {
 					resp := f.ask(f.archive(t, "linux_amd64"))
-					body := must(io.ReadAll(resp.Body))
+					body := must.Fixed(io.ReadAll(resp.Body))
 					if resp.StatusCode == http.StatusOK && int64(len(body)) == resp.ContentLength || bytes.Equal(body, zips["linux_amd64"]) {
 						t.Errorf("%s: all of a wrong package: %d bytes", resp.Status, len(body))
 					}
@@ -110,8 +111,8 @@ func TestPullThroughLyingOrigin(t *testing.T) {
 // mirrored providers trusts, does not trust, or has revoked as stolen.
 func TestPullThroughFulfilsPolicy(t *testing.T) {
 	from, zips := newOrigin(t)
-	own := must(testSigner().Public())
-	other := must(must(signing.NewKey(signing.KeyOptions{Name: "other", Email: "other@example.com", ECC: true})).Public())
+	own := must.Fixed(testSigner().Public())
+	other := must.Fixed(must.Fixed(signing.NewKey(signing.KeyOptions{Name: "other", Email: "other@example.com", ECC: true})).Public())
 	for name, test := range map[string]struct {
 		key     signing.PublicKey
 		revoked []string
@@ -129,7 +130,7 @@ func TestPullThroughFulfilsPolicy(t *testing.T) {
 					pullFrom(from)(o)
 					policy := trust.Policy{Require: []string{trust.RequireOpenPGP}, OpenPGP: []signing.PublicKey{test.key}}
 					o.Require = map[string]trust.Policy{addr.KindMirror: policy}
-					o.Revoked = must(catalog.ParseRevokedKeys(test.revoked))
+					o.Revoked = must.Fixed(catalog.ParseRevokedKeys(test.revoked))
 				})
 				f.start(t)
 				if resp := f.ask(pulledMirror + "1.2.0.json"); resp.StatusCode != test.want {
@@ -164,9 +165,7 @@ func TestPullThroughAnnouncedHashes(t *testing.T) {
 		far.get(t, "/v1/providers/acme/dns/1.2.0/download/linux/amd64")
 		doc := decode[mirrorArchives](t, f.get(t, pulledMirror+"1.2.0.json"))
 		want := []string{"h1:" + strings.Repeat("A", 43) + "=", "zh:" + hexSum(rel.zips["linux_amd64"])}
-		if diff := cmp.Diff(want, doc.Archives["linux_amd64"].Hashes); diff != "" {
-			t.Error(diff)
-		}
+		must.Match(t, "value", doc.Archives["linux_amd64"].Hashes, want)
 		f.get(t, f.archive(t, "linux_amd64"))
 		time.Sleep(time.Hour) // of the bubble's clock, with many tries of the job
 		synctest.Wait()
@@ -189,7 +188,7 @@ func morePlatforms(b []byte) []byte {
 
 func keyOf(k *signing.Key) func([]byte) []byte {
 	return func(b []byte) []byte {
-		armor := must(k.Public()).Armor
+		armor := must.Fixed(k.Public()).Armor
 		old := regexp.MustCompile(`-----BEGIN[^"]*`)
 		return old.ReplaceAllLiteral(b, []byte(strings.ReplaceAll(armor, "\n", `\n`)))
 	}
@@ -223,7 +222,7 @@ func TestPullThroughUnsigned(t *testing.T) {
 			}
 			synctest.Wait()
 			r := f.repo(t, pulledRepo)
-			index, err := artifact.ParseProviderIndex(must(r.Fetch(t.Context(), "1.2.0")))
+			index, err := artifact.ParseProviderIndex(must.Fixed(r.Fetch(t.Context(), "1.2.0")))
 			if err != nil || len(index.Platforms) != 2 || index.Signature != artifact.SignatureNone {
 				t.Errorf("stored: %+v, %v", index, err)
 			}
@@ -255,7 +254,7 @@ func TestPullThroughChain(t *testing.T) {
 			t.Errorf("versions: %s", got)
 		}
 		synctest.Wait()
-		index, err := artifact.ParseProviderIndex(must(f.repo(t, pulledRepo).Fetch(t.Context(), "1.2.0")))
+		index, err := artifact.ParseProviderIndex(must.Fixed(f.repo(t, pulledRepo).Fetch(t.Context(), "1.2.0")))
 		if err != nil || len(index.Platforms) != 1 || index.Signature != artifact.SignatureVerified {
 			t.Errorf("stored: %+v, %v", index, err)
 		}
@@ -304,9 +303,7 @@ func TestPullThroughHangingOrigin(t *testing.T) {
 		f.provider(t, release{address: "example.com/acme/dns", version: "1.1.0"})
 		start := time.Now()
 		for range 3 {
-			if got := string(f.get(t, pulledMirror+"index.json")); got != `{"versions":{"1.1.0":{}}}`+"\n" {
-				t.Errorf("index.json: %s", got)
-			}
+			must.Equal(t, "index.json", string(f.get(t, pulledMirror+"index.json")), `{"versions":{"1.1.0":{}}}`+"\n")
 			if got := string(f.get(t, pulledOrigin+"versions")); !strings.Contains(got, `"1.1.0"`) {
 				t.Errorf("versions: %s", got)
 			}
@@ -320,7 +317,7 @@ func TestPullThroughHangingOrigin(t *testing.T) {
 		}
 		// Nothing is stored of another provider: the client gets the reason.
 		if resp := f.ask("/mirror/example.com/acme/other/index.json"); resp.StatusCode != http.StatusGatewayTimeout {
-			t.Errorf("a provider that only the origin may have: %s: %s", resp.Status, must(io.ReadAll(resp.Body)))
+			t.Errorf("a provider that only the origin may have: %s: %s", resp.Status, must.Fixed(io.ReadAll(resp.Body)))
 		}
 		time.Sleep(time.Minute) // until the front-end has given up too
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -27,9 +28,9 @@ func TestPullThroughParked(t *testing.T) {
 		if err != nil || len(list.Tags) != 1 {
 			t.Fatalf("the queue: %v, %v; want one job", list.Tags, err)
 		}
-		j := must(jobs.ReadJob(t.Context(), queue, list.Tags[0]))
+		j := must.Fixed(jobs.ReadJob(t.Context(), queue, list.Tags[0]))
 		end := jobs.End{Failed: true, Parked: true, Result: "parked", Time: time.Now()}
-		succeed(t, jobs.EndJob(t.Context(), queue, j.ID, end))
+		must.Succeed(t, jobs.EndJob(t.Context(), queue, j.ID, end))
 		time.Sleep(24 * time.Hour) // of the bubble's clock
 		second := newOffline(t, storage, pullFrom(from))
 		second.start(t)

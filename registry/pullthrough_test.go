@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -40,12 +41,8 @@ func TestPullThrough(t *testing.T) {
 			o.Audit = slog.New(slog.NewJSONHandler(&audit, nil))
 		})
 		stop := f.start(t)
-		if got := string(f.get(t, pulledMirror+"index.json")); got != `{"versions":{"1.0.0":{},"1.2.0":{}}}`+"\n" {
-			t.Errorf("index.json: %s", got)
-		}
-		if got := string(f.get(t, pulledOrigin+"versions")); got != `{"versions":[{"version":"1.2.0"},{"version":"1.0.0"}]}`+"\n" {
-			t.Errorf("versions: %s", got)
-		}
+		must.Equal(t, "index.json", string(f.get(t, pulledMirror+"index.json")), `{"versions":{"1.0.0":{},"1.2.0":{}}}`+"\n")
+		must.Equal(t, "versions", string(f.get(t, pulledOrigin+"versions")), `{"versions":[{"version":"1.2.0"},{"version":"1.0.0"}]}`+"\n")
 		doc := decode[mirrorArchives](t, f.get(t, pulledMirror+"1.2.0.json"))
 		for platform, zip := range zips {
 			if diff := cmp.Diff([]string{"zh:" + hexSum(zip)}, doc.Archives[platform].Hashes); diff != "" {
@@ -53,9 +50,7 @@ func TestPullThrough(t *testing.T) {
 			}
 		}
 		checkPulledPackage(t, f)
-		if n := from.take(".zip"); n != 0 {
-			t.Errorf("%d packages fetched before anybody wanted one", n)
-		}
+		must.Equal(t, "packages fetched before anybody wanted one", from.take(".zip"), 0)
 		link := f.archive(t, "linux_amd64")
 		head := httptest.NewRecorder() // the tools send it first
 		f.handler.ServeHTTP(head, httptest.NewRequest(http.MethodHead, "http://okara.test"+link, nil))
@@ -91,7 +86,7 @@ func checkPulledPackage(t *testing.T, f *front) {
 		} `json:"signing_keys"`
 	}](t, f.get(t, pulledOrigin+"1.2.0/download/linux/amd64"))
 	at := func(ref string) []byte { return f.get(t, path.Join(pulledOrigin, "1.2.0/download/linux", ref)) }
-	keys := must(signing.ParsePublicKeys([]byte(pkg.SigningKeys.Keys[0].ASCIIArmor)))
+	keys := must.Fixed(signing.ParsePublicKeys([]byte(pkg.SigningKeys.Keys[0].ASCIIArmor)))
 	sums := at(pkg.ShasumsURL)
 	if _, err := signing.Verify(sums, at(pkg.SigURL), keys, signing.VerifyOptions{}); err != nil {
 		t.Error(err)
@@ -107,9 +102,7 @@ func checkStored(t *testing.T, storage http.Handler, from *origin, zips map[stri
 	t.Helper()
 	from.base = always(ocitest.Refuse)
 	f := newOffline(t, storage, pullFrom(from))
-	if got := string(f.get(t, pulledMirror+"index.json")); got != `{"versions":{"1.2.0":{}}}`+"\n" {
-		t.Errorf("index.json of what is stored: %s", got)
-	}
+	must.Equal(t, "index.json of what is stored", string(f.get(t, pulledMirror+"index.json")), `{"versions":{"1.2.0":{}}}`+"\n")
 	doc := decode[mirrorArchives](t, f.get(t, pulledMirror+"1.2.0.json"))
 	for platform, zip := range zips {
 		if h := doc.Archives[platform].Hashes; len(h) != 2 || !strings.HasPrefix(h[0], "h1:") || h[1] != "zh:"+hexSum(zip) {
@@ -156,9 +149,7 @@ func TestPullThroughSharesFetch(t *testing.T) {
 		clients.Wait()
 		time.Sleep(time.Second) // one job may ask again for the blob that the other just pushed
 		synctest.Wait()
-		if n := from.take(".zip"); n != 2 {
-			t.Errorf("%d packages fetched, want one for each platform", n)
-		}
+		must.Equal(t, "packages fetched", from.take(".zip"), 2)
 		if got := f.get(t, link); !bytes.Equal(got, zips["linux_amd64"]) || from.take("") != 0 {
 			t.Error("asked again, the package does not come from the registry")
 		}
@@ -183,9 +174,7 @@ func TestPullThroughFetchesOnce(t *testing.T) {
 			t.Error("the archive has other bytes")
 		}
 		synctest.Wait()
-		if n := from.take(".zip"); n != 1 {
-			t.Errorf("%d packages fetched while the first is on its way to the registry", n)
-		}
+		must.Equal(t, "packages fetched while the first is on its way to the registry", from.take(".zip"), 1)
 		close(upload)
 		synctest.Wait()
 		if n := from.take(".zip"); n != len(zips)-1 {
@@ -264,9 +253,7 @@ func TestPullThroughGrows(t *testing.T) {
 		serve(t, "linux_amd64", linux)
 		from.take("")
 		serve(t, "linux_amd64", linux)
-		if n := from.take("amd64") + from.take(".zip"); n != 0 {
-			t.Errorf("%d requests for what is stored", n)
-		}
+		must.Equal(t, "requests for what is stored", from.take("amd64")+from.take(".zip"), 0)
 		time.Sleep(25 * time.Hour) // a job is recorded once a day
 		serve(t, "darwin_arm64", registry.PullRule{})
 	})

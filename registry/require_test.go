@@ -13,11 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -34,18 +33,20 @@ func (f *front) sign(t testing.TB, repository, version string, key *ecdsa.Privat
 	t.Helper()
 	d := depot.New(depot.Options{Client: f.client, Layout: f.layout})
 	it, _ := f.layout.Parse(repository)
-	must(trust.SignCosign(t.Context(), must(d.Subject(t.Context(), it, must(addr.ParseVersion(version)))), key))
+	must.Fixed(trust.SignCosign(t.Context(), must.Fixed(d.Subject(t.Context(), it, must.Fixed(addr.ParseVersion(version)))), key))
 }
 
 // report attaches a scan report to a version.
 func (f *front) report(t testing.TB, repository, version string, at time.Time, critical int) {
 	t.Helper()
 	r := f.repo(t, repository)
-	subject := must(r.Resolve(t.Context(), version))
-	must(evidence.AttachReport(t.Context(), r, subject, "application/sarif+json", []byte(version+at.String()), &evidence.ScanSummary{Tool: "test", Time: at, Critical: critical}))
+	subject := must.Fixed(r.Resolve(t.Context(), version))
+	must.Fixed(evidence.AttachReport(t.Context(), r, subject, "application/sarif+json", []byte(version+at.String()), &evidence.ScanSummary{Tool: "test", Time: at, Critical: critical}))
 }
 
-func newCosign() *ecdsa.PrivateKey { return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)) }
+func newCosign() *ecdsa.PrivateKey {
+	return must.Fixed(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+}
 
 // TestRequire checks that versions which do not fulfil the policy are neither
 // listed nor served by any route, and counts the cost of the policy.
@@ -55,13 +56,13 @@ func TestRequire(t *testing.T) {
 	const modules, mirror = "acme/modules/net/vpc/aws", "acme/mirror/registry.opentofu.org/hashicorp/time"
 	clock := newClock()
 	key, stranger := newCosign(), newCosign()
-	other := must(signing.NewKey(signing.KeyOptions{Name: "other", ECC: true}))
+	other := must.Fixed(signing.NewKey(signing.KeyOptions{Name: "other", ECC: true}))
 	f := newFront(t, func(o *server.Options) {
 		o.Now = clock.now
 		o.Hostname = "okara.test"
 		o.Require = map[string]trust.Policy{
 			"module":   {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
-			"provider": {Require: []string{trust.RequireOpenPGP}, OpenPGP: []signing.PublicKey{must(testSigner().Public())}},
+			"provider": {Require: []string{trust.RequireOpenPGP}, OpenPGP: []signing.PublicKey{must.Fixed(testSigner().Public())}},
 			"mirror":   {Require: []string{trust.RequireScan}, Block: "high"},
 		}
 	})
@@ -75,8 +76,8 @@ func TestRequire(t *testing.T) {
 	f.report(t, mirror, "1.1.0", clock.now(), 1)
 	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
 	f.provider(t, release{
-		address: "acme/dns", version: "1.1.0", keys: []artifact.SigningKey{servedKey(must(other.Public()))},
-		sign: func(sums []byte) []byte { return must(other.Sign(sums, time.Now())) },
+		address: "acme/dns", version: "1.1.0", keys: []artifact.SigningKey{servedKey(must.Fixed(other.Public()))},
+		sign: func(sums []byte) []byte { return must.Fixed(other.Sign(sums, time.Now())) },
 	})
 	f.provider(t, release{address: "acme/dns", version: "1.2.0", unsigned: true})
 
@@ -86,19 +87,17 @@ func TestRequire(t *testing.T) {
 	s := f.services(t, c)
 	f.count.Take()
 	listed := func() map[string][]string {
-		own := must(c.ProviderVersions(t.Context(), s.Providers, "acme/dns"))
-		origin := must(c.ProviderVersions(t.Context(), f.url(t, "/origin/registry.opentofu.org/v1/providers/"), "hashicorp/time"))
+		own := must.Fixed(c.ProviderVersions(t.Context(), s.Providers, "acme/dns"))
+		origin := must.Fixed(c.ProviderVersions(t.Context(), f.url(t, "/origin/registry.opentofu.org/v1/providers/"), "hashicorp/time"))
 		return map[string][]string{
-			"modules": must(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws")), "providers": own.List(), "origin": origin.List(),
-			"own in the mirror": must(c.MirrorVersions(t.Context(), f.url(t, "/mirror/"), "okara.test/acme/dns")),
-			"mirror":            must(c.MirrorVersions(t.Context(), f.url(t, "/mirror/"), "registry.opentofu.org/hashicorp/time")),
+			"modules": must.Fixed(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws")), "providers": own.List(), "origin": origin.List(),
+			"own in the mirror": must.Fixed(c.MirrorVersions(t.Context(), f.url(t, "/mirror/"), "okara.test/acme/dns")),
+			"mirror":            must.Fixed(c.MirrorVersions(t.Context(), f.url(t, "/mirror/"), "registry.opentofu.org/hashicorp/time")),
 		}
 	}
 	first := []string{"1.0.0"}
 	want := map[string][]string{"modules": first, "providers": first, "origin": first, "own in the mirror": first, "mirror": first}
-	if diff := cmp.Diff(listed(), want); diff != "" {
-		t.Errorf("listed, got - want +:\n%s", diff)
-	}
+	must.Match(t, "listed", listed(), want)
 	if total := f.count.Total(); total > 4*9 {
 		t.Errorf("%d requests for nine versions: %v", total, f.count.Take())
 	}
@@ -144,9 +143,7 @@ func TestRequire(t *testing.T) {
 	}
 	clock.add(11 * time.Minute)
 	want["modules"], want["mirror"], want["origin"] = []string{"1.1.0", "1.0.0"}, []string{}, []string{}
-	if diff := cmp.Diff(listed(), want); diff != "" {
-		t.Errorf("listed later, got - want +:\n%s", diff)
-	}
+	must.Match(t, "listed later", listed(), want)
 }
 
 // TestRequireClosed checks that a version is not served while the registry does
@@ -212,11 +209,11 @@ func TestRequireOnWords(t *testing.T) {
 	}
 	for _, repository := range []string{modules, providers} {
 		r := f.repo(t, strings.TrimSuffix(repository, "/"))
-		must(evidence.PutStatusEvent(t.Context(), r, evidence.StatusEvent{Action: evidence.ActionYank, Version: "1.2.0", Time: time.Now()}))
+		must.Fixed(evidence.PutStatusEvent(t.Context(), r, evidence.StatusEvent{Action: evidence.ActionYank, Version: "1.2.0", Time: time.Now()}))
 	}
 	other := oci.BytesBlob("text/plain", []byte("not of a version"))
 	for _, repository := range []string{"acme/modules/net/vpc/aws", "acme/catalog", "acme/queue", "acme/state/shop", "acme/state/a/b", "else/where"} {
-		succeed(t, f.repo(t, repository).PushBlob(t.Context(), other))
+		must.Succeed(t, f.repo(t, repository).PushBlob(t.Context(), other))
 	}
 	loose := other.Digest.Encoded()
 	links := map[string]int{

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -23,15 +24,15 @@ import (
 //
 // Shows: mistakes 21
 func TestRevokedKeys(t *testing.T) {
-	thief := must(signing.NewKey(signing.KeyOptions{Name: "stolen", ECC: true}))
-	stolen, own := servedKey(must(thief.Public())), servedKey(must(testSigner().Public()))
+	thief := must.Fixed(signing.NewKey(signing.KeyOptions{Name: "stolen", ECC: true}))
+	stolen, own := servedKey(must.Fixed(thief.Public())), servedKey(must.Fixed(testSigner().Public()))
 	disguised := artifact.SigningKey{KeyID: own.KeyID, ASCIIArmor: stolen.ASCIIArmor} // the clients read only the key
 	line := []byte(strings.Split(stolen.ASCIIArmor, "\n")[2])                         // of the key
-	byThief := func(sums []byte) []byte { return must(thief.Sign(sums, time.Now())) }
+	byThief := func(sums []byte) []byte { return must.Fixed(thief.Sign(sums, time.Now())) }
 	var log bytes.Buffer
 	f := newFront(t, func(o *server.Options) {
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		o.Revoked = must(catalog.ParseRevokedKeys([]string{"ABCDEFABCDEFABCD", strings.ToLower(must(thief.Public()).Fingerprint)}))
+		o.Revoked = must.Fixed(catalog.ParseRevokedKeys([]string{"ABCDEFABCDEFABCD", strings.ToLower(must.Fixed(thief.Public()).Fingerprint)}))
 	})
 	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
 	for _, tt := range []struct {
@@ -44,7 +45,7 @@ func TestRevokedKeys(t *testing.T) {
 		{"acme/three", release{keys: []artifact.SigningKey{stolen, own}, sign: byThief}, http.StatusNotFound},
 		{"acme/four", release{keys: []artifact.SigningKey{stolen, own}}, http.StatusOK},
 		{"acme/five", release{keys: []artifact.SigningKey{stolen, own}, sign: func(sums []byte) []byte {
-			return slices.Concat(byThief(sums), must(testSigner().Sign(sums, time.Now())))
+			return slices.Concat(byThief(sums), must.Fixed(testSigner().Sign(sums, time.Now())))
 		}}, http.StatusOK},
 		{"acme/six", release{keys: []artifact.SigningKey{disguised}, sign: byThief}, http.StatusNotFound},
 		{"acme/seven", release{keys: []artifact.SigningKey{disguised, own}}, http.StatusOK},

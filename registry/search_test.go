@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/statictoken"
@@ -23,14 +24,14 @@ import (
 func TestSearchAPI(t *testing.T) {
 	f := newFront(t, func(o *server.Options) {
 		o.Access = access.Policy{
-			Anonymous: []rights.Scope{must(rights.ParseScope("read:module:net/**"))},
+			Anonymous: []rights.Scope{must.Fixed(rights.ParseScope("read:module:net/**"))},
 			Tokens:    []statictoken.Token{newToken(t, readerToken, "read:*:**")},
 		}
 	})
 	for _, address := range []string{"net/vpc/aws", "net/dns/aws", "shut/vault/aws"} {
 		f.module(t, address, "1.2.0", map[string]string{"main.tf": ""})
 		entry := artifact.CatalogEntry{Kind: addr.KindModule, Address: address, Repository: "acme/modules/" + address}
-		succeed(t, artifact.AddCatalogEntry(t.Context(), f.repo(t, f.layout.CatalogRepo()), entry))
+		must.Succeed(t, artifact.AddCatalogEntry(t.Context(), f.repo(t, f.layout.CatalogRepo()), entry))
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup

@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -25,7 +24,7 @@ import (
 func (f *front) event(t testing.TB, repository string, at time.Time, e evidence.StatusEvent, blobs ...oci.Blob) {
 	t.Helper()
 	e.Time = at
-	must(evidence.PutStatusEvent(t.Context(), f.repo(t, repository), e, blobs...))
+	must.Fixed(evidence.PutStatusEvent(t.Context(), f.repo(t, repository), e, blobs...))
 }
 
 // TestStatus deprecates, withdraws and reverts both, and checks every route.
@@ -43,17 +42,13 @@ func TestStatus(t *testing.T) {
 	later := func() { clock.add(10 * time.Minute) } // the lists are read again
 	look := func(t *testing.T, want []string, warnings []string) {
 		t.Helper()
-		modules := must(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws"))
-		own := must(c.ProviderVersions(t.Context(), s.Providers, "acme/dns"))
-		mirrored := must(c.MirrorVersions(t.Context(), f.url(t, "/mirror/"), "registry.opentofu.org/hashicorp/time"))
+		modules := must.Fixed(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws"))
+		own := must.Fixed(c.ProviderVersions(t.Context(), s.Providers, "acme/dns"))
+		mirrored := must.Fixed(c.MirrorVersions(t.Context(), f.url(t, "/mirror/"), "registry.opentofu.org/hashicorp/time"))
 		for name, got := range map[string][]string{"modules": modules, "providers": own.List(), "mirror": reversed(mirrored)} {
-			if diff := cmp.Diff(got, want); diff != "" {
-				t.Errorf("%s, got - want +:\n%s", name, diff)
-			}
+			must.Match(t, name, got, want)
 		}
-		if diff := cmp.Diff(own.Warnings, warnings); diff != "" {
-			t.Errorf("warnings, got - want +:\n%s", diff)
-		}
+		must.Match(t, "warnings", own.Warnings, warnings)
 	}
 	var skipped time.Duration // events of the future have no effect
 	everywhere := func(e evidence.StatusEvent) {
@@ -94,7 +89,7 @@ func TestStatus(t *testing.T) {
 	look(t, []string{"1.2.0", "1.1.0", "1.0.0"}, nil)
 
 	everywhere(evidence.StatusEvent{Action: evidence.ActionYank, Version: evidence.AllVersions})
-	if got := must(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws")); len(got) != 0 {
+	if got := must.Fixed(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws")); len(got) != 0 {
 		t.Errorf("all withdrawn: %v, want an empty list", got)
 	}
 }
@@ -122,7 +117,7 @@ func TestStatusCost(t *testing.T) {
 	c := &tofutest.Client{Tool: tofutest.Terraform()}
 	s := f.services(t, c)
 	f.count.Take()
-	got := must(c.ProviderVersions(t.Context(), s.Providers, "acme/dns"))
+	got := must.Fixed(c.ProviderVersions(t.Context(), s.Providers, "acme/dns"))
 	if len(got.Warnings) != 6 || got.Warnings[5] != "and 3 more" {
 		t.Errorf("warnings %q", got.Warnings)
 	}
@@ -131,14 +126,10 @@ func TestStatusCost(t *testing.T) {
 			t.Errorf("a warning of %d bytes", len(w))
 		}
 	}
-	if diff := cmp.Diff(f.count.Take(), map[string]int{"GET tags": 1, "GET manifest": 8}); diff != "" {
-		t.Errorf("cold, got - want +:\n%s", diff)
-	}
+	must.Match(t, "cold", f.count.Take(), map[string]int{"GET tags": 1, "GET manifest": 8})
 	clock.add(10 * time.Minute)
-	must(c.ProviderVersions(t.Context(), s.Providers, "acme/dns"))
-	if diff := cmp.Diff(f.count.Take(), map[string]int{"GET tags": 1}); diff != "" {
-		t.Errorf("refreshed, got - want +:\n%s", diff)
-	}
+	must.Fixed(c.ProviderVersions(t.Context(), s.Providers, "acme/dns"))
+	must.Match(t, "refreshed", f.count.Take(), map[string]int{"GET tags": 1})
 }
 
 // TestTofuKeys checks the keys that are served for each state of a
@@ -148,14 +139,14 @@ func TestStatusCost(t *testing.T) {
 // Shows: registries 7 | keys that are unreadable, foreign, expired, revoked or missing |
 // boring-registry#312, #327, #377; sethbacon/terraform-registry-backend#423
 func TestTofuKeys(t *testing.T) {
-	other := must(signing.NewKey(signing.KeyOptions{Name: "other", ECC: true}))
+	other := must.Fixed(signing.NewKey(signing.KeyOptions{Name: "other", ECC: true}))
 	past := func() time.Time { return time.Now().AddDate(-3, 0, 0) }
-	old := must(signing.NewKey(signing.KeyOptions{Name: "old", ECC: true, Now: past}))
-	gone := must(signing.NewKey(signing.KeyOptions{Name: "gone", ECC: true}))
-	before := must(signing.ParseKey(must(gone.Armor(nil)), nil))
-	byGone := func(sums []byte) []byte { return must(before.Sign(sums, time.Now())) }
-	succeed(t, gone.Revoke(time.Now().Add(-time.Minute), "stolen"))
-	key := func(k *signing.Key) artifact.SigningKey { return servedKey(must(k.Public())) }
+	old := must.Fixed(signing.NewKey(signing.KeyOptions{Name: "old", ECC: true, Now: past}))
+	gone := must.Fixed(signing.NewKey(signing.KeyOptions{Name: "gone", ECC: true}))
+	before := must.Fixed(signing.ParseKey(must.Fixed(gone.Armor(nil)), nil))
+	byGone := func(sums []byte) []byte { return must.Fixed(before.Sign(sums, time.Now())) }
+	must.Succeed(t, gone.Revoke(time.Now().Add(-time.Minute), "stolen"))
+	key := func(k *signing.Key) artifact.SigningKey { return servedKey(must.Fixed(k.Public())) }
 	own, foreign, expired, revoked := key(testSigner()), key(other), key(old), key(gone)
 	garbage := artifact.SigningKey{KeyID: "0123456789ABCDEF", ASCIIArmor: "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nAAAA\n-----END PGP PUBLIC KEY BLOCK-----\n"}
 	joined := artifact.SigningKey{KeyID: foreign.KeyID, ASCIIArmor: foreign.ASCIIArmor + own.ASCIIArmor}
@@ -170,11 +161,11 @@ func TestTofuKeys(t *testing.T) {
 		{"expired key beside", release{keys: []artifact.SigningKey{expired, own}}, true},
 		{"revoked key beside", release{keys: []artifact.SigningKey{revoked, own}}, true},
 		{"unreadable key beside", release{keys: []artifact.SigningKey{garbage, own}}, true},
-		{"signed by an expired key", release{keys: []artifact.SigningKey{expired}, sign: func(sums []byte) []byte { return must(old.Sign(sums, past())) }}, true},
+		{"signed by an expired key", release{keys: []artifact.SigningKey{expired}, sign: func(sums []byte) []byte { return must.Fixed(old.Sign(sums, past())) }}, true},
 		{"signed by a revoked key", release{keys: []artifact.SigningKey{revoked}, sign: byGone}, false},
 		{"foreign key only", release{keys: []artifact.SigningKey{foreign}}, false},
 		{"unreadable key only", release{keys: []artifact.SigningKey{garbage}}, false},
-		{"signature of other sums", release{keys: []artifact.SigningKey{own}, sign: func([]byte) []byte { return must(testSigner().Sign([]byte("x"), time.Now())) }}, false},
+		{"signature of other sums", release{keys: []artifact.SigningKey{own}, sign: func([]byte) []byte { return must.Fixed(testSigner().Sign([]byte("x"), time.Now())) }}, false},
 		{"garbage for a signature", release{keys: []artifact.SigningKey{own}, sign: func([]byte) []byte { return []byte("garbage") }}, false},
 		{"no signature", release{unsigned: true}, false},
 	}
@@ -226,7 +217,7 @@ func TestUnsigned(t *testing.T) {
 				t.Errorf("install from %s: %v", host, err)
 			}
 		}
-		versions := must(c.ProviderVersions(t.Context(), f.url(t, "/origin/"+host+"/v1/providers/"), "acme/dns"))
+		versions := must.Fixed(c.ProviderVersions(t.Context(), f.url(t, "/origin/"+host+"/v1/providers/"), "acme/dns"))
 		if (len(versions.List()) == 1) != (want == 200) {
 			t.Errorf("versions of %s: %v", host, versions.List())
 		}
@@ -244,9 +235,9 @@ func TestResign(t *testing.T) {
 		t.Fatal("an unsigned version was installed")
 	}
 	sums := signing.Sums{"terraform-provider-dns_1.0.0_linux_amd64.zip": hexSum(rel.zips["linux_amd64"])}.Bytes()
-	signature := oci.BytesBlob(artifact.MediaShasumsSignature, must(testSigner().Sign(sums, clock.now())))
-	keys := oci.BytesBlob(artifact.MediaSigningKeys, must(json.Marshal(artifact.SigningKeys{Keys: []artifact.SigningKey{servedKey(must(testSigner().Public()))}})))
-	index := must(f.repo(t, "acme/providers/acme/dns").Resolve(t.Context(), "1.0.0"))
+	signature := oci.BytesBlob(artifact.MediaShasumsSignature, must.Fixed(testSigner().Sign(sums, clock.now())))
+	keys := oci.BytesBlob(artifact.MediaSigningKeys, must.Fixed(json.Marshal(artifact.SigningKeys{Keys: []artifact.SigningKey{servedKey(must.Fixed(testSigner().Public()))}})))
+	index := must.Fixed(f.repo(t, "acme/providers/acme/dns").Resolve(t.Context(), "1.0.0"))
 	f.event(t, "acme/providers/acme/dns", clock.now(), evidence.StatusEvent{
 		Action: evidence.ActionResign, Version: "1.0.0", Subject: index.Digest, Layers: []oci.Descriptor{signature.Descriptor, keys.Descriptor},
 	}, signature, keys)

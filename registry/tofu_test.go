@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -67,14 +68,14 @@ func newTLSFront(t testing.TB, change func(o *server.Options, url string)) *tlsF
 	outer.StartTLS()
 	t.Cleanup(outer.Close)
 	f.ca = filepath.Join(t.TempDir(), "ca.pem")
-	succeed(t, os.WriteFile(f.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: outer.Certificate().Raw}), 0o600))
+	must.Succeed(t, os.WriteFile(f.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: outer.Certificate().Raw}), 0o600))
 	return f
 }
 
 // keepStates makes a front-end serve states by all routes.
 func keepStates(t testing.TB, o *server.Options) {
 	t.Helper()
-	store := must(states.Open(o.Client, o.Layout, "acme", statebackend.Options{StrictReads: true}))
+	store := must.Fixed(states.Open(o.Client, o.Layout, "acme", statebackend.Options{StrictReads: true}))
 	o.TFE = &server.TFEOptions{Memory: 1 << 30}
 	o.Stores = func(_ context.Context, name string) (*statebackend.Store, error) {
 		if name != "acme" {
@@ -171,7 +172,7 @@ host "registry.example.com" {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	lock := string(must(os.ReadFile(filepath.Join(dir, ".terraform.lock.hcl"))))
+	lock := string(must.Fixed(os.ReadFile(filepath.Join(dir, ".terraform.lock.hcl"))))
 	if n := strings.Count(lock, "\nprovider "); n != 3 {
 		t.Errorf("%d providers in the lock file:\n%s", n, lock)
 	}
@@ -235,7 +236,7 @@ func TestTofuHashes(t *testing.T) {
 		sums[name] = hexSum(files[name])
 	}
 	files["terraform-provider-dns_1.0.0_SHA256SUMS"] = sums.Bytes()
-	files["terraform-provider-dns_1.0.0_SHA256SUMS.sig"] = must(testSigner().Sign(sums.Bytes(), time.Now()))
+	files["terraform-provider-dns_1.0.0_SHA256SUMS.sig"] = must.Fixed(testSigner().Sign(sums.Bytes(), time.Now()))
 	f.publishProvider(t, "/v1/providers/acme/dns/1.0.0", "", files)
 
 	_, body := ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/1.0.0/download/linux/amd64"))
@@ -253,7 +254,7 @@ func TestTofuHashes(t *testing.T) {
 		// URL.
 		for host, args := range map[string][]string{f.host: nil, "okara.test": {"-net-mirror=https://" + f.host + "/mirror/"}} {
 			dir := t.TempDir()
-			succeed(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(tofutest.UseProvider(host + "/acme/dns")["main.tf"]), 0o600))
+			must.Succeed(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(tofutest.UseProvider(host + "/acme/dns")["main.tf"]), 0o600))
 			args = append([]string{"providers", "lock", "-no-color"}, args...)
 			for _, p := range platforms {
 				args = append(args, "-platform="+p)
@@ -263,7 +264,7 @@ func TestTofuHashes(t *testing.T) {
 				t.Errorf("%s, %s: %v\n%s", tool.Name, host, err, out)
 				continue
 			}
-			got := regexp.MustCompile(`h1:[^"]+`).FindAllString(string(must(os.ReadFile(filepath.Join(dir, ".terraform.lock.hcl")))), -1)
+			got := regexp.MustCompile(`h1:[^"]+`).FindAllString(string(must.Fixed(os.ReadFile(filepath.Join(dir, ".terraform.lock.hcl")))), -1)
 			slices.Sort(got)
 			if diff := cmp.Diff(got, want); len(got) != len(platforms) || diff != "" {
 				t.Errorf("%s, %s: computed - recorded +:\n%s", tool.Name, host, diff)
@@ -290,7 +291,7 @@ func (f *front) tryPublishProvider(t testing.TB, base, token string, files map[s
 		}
 		receipts = append(receipts, decode[struct{ Receipt string }](t, body).Receipt)
 	}
-	request := must(json.Marshal(map[string]any{"receipts": receipts, "keys": []string{must(testSigner().Public()).Armor}}))
+	request := must.Fixed(json.Marshal(map[string]any{"receipts": receipts, "keys": []string{must.Fixed(testSigner().Public()).Armor}}))
 	status, _ := f.send(t, http.MethodPost, base, token, request)
 	return status/100 == 2
 }
@@ -310,7 +311,7 @@ func TestTofuLogin(t *testing.T) {
 				i.public = direct
 				f := newTLSFront(t, func(o *server.Options, url string) {
 					o.Access = i.access("read:module:net/**", access.Rule{Groups: []string{"platform"}})
-					o.Access.Rules[0].Allow = append(o.Access.Rules[0].Allow, must(rights.ParseScope("write:state:acme")))
+					o.Access.Rules[0].Allow = append(o.Access.Rules[0].Allow, must.Fixed(rights.ParseScope("write:state:acme")))
 					o.PublicURL = url
 					keepStates(t, o)
 					o.Login = &access.Login{Direct: direct, Issuer: access.Issuer{URL: i.URL}, ClientID: "okara-web", PublicURL: url}
@@ -346,7 +347,7 @@ func TestTofuLogin(t *testing.T) {
 					t.Fatalf("login: %v\n%s", err, out)
 				}
 				rc := filepath.Join(tool.Home, ".terraformrc")
-				succeed(t, os.WriteFile(rc, []byte("disable_checkpoint = true\n"), 0o600))
+				must.Succeed(t, os.WriteFile(rc, []byte("disable_checkpoint = true\n"), 0o600))
 				if _, out, err := tool.Init(t, root, "", env...); err != nil {
 					t.Errorf("init with the token: %v\n%s", err, out)
 				}

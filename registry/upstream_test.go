@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -133,10 +134,10 @@ func TestArchiveFlows(t *testing.T) {
 	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), gate, nil)
 	archive, u := f.moduleLink(t, 300_000)
 	f.count.Take()
-	resp := must(http.Get(u.String()))
+	resp := must.Fixed(http.Get(u.String()))
 	defer resp.Body.Close()
 	first := make([]byte, 1)
-	must(io.ReadFull(resp.Body, first))
+	must.Fixed(io.ReadFull(resp.Body, first))
 	close(open)
 	rest, err := io.ReadAll(resp.Body)
 	if err != nil || !bytes.Equal(append(first, rest...), archive) {

@@ -27,6 +27,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/mutant"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
@@ -84,7 +85,7 @@ var walkStart = time.Date(1999, time.December, 31, 0, 0, 0, 0, time.UTC)
 func TestWalkOfNumbers(t *testing.T) {
 	steps := 1200
 	if s := os.Getenv("OKARA_TEST_STEPS"); s != "" {
-		steps = must(strconv.Atoi(s))
+		steps = must.Fixed(strconv.Atoi(s))
 	}
 	key := depottest.NewKey(t, signing.KeyOptions{Lifetime: 100 * 365 * 24 * time.Hour, Now: func() time.Time { return walkStart }})
 	var found atomic.Bool // a violation
@@ -131,7 +132,7 @@ func TestWalkOfNumbers(t *testing.T) {
 				h := ocitest.Memory()
 				if n%16 == 7 {
 					name, rule = "built-in", &depot.VersionRule{}
-					h = must(embedded.New("", embedded.Options{Rule: rule}))
+					h = must.Fixed(embedded.New("", embedded.Options{Rule: rule}))
 				}
 				synctest.Test(t, func(t *testing.T) { run(t, ocitest.Direct{Handler: h}) })
 			}
@@ -166,19 +167,19 @@ func newWalk(t *testing.T, it addr.Item, key *signing.Key, transport http.RoundT
 	o := oci.Options{Transport: transport, PlainHTTP: true}
 	layout := addr.Layout{Prefix: "walk-" + strings.ToLower(filepath.Base(filepath.Dir(dir))) + "-" + name}
 	w.depots[1] = depot.New(depot.Options{Client: newClient(t, "registry.test", o), Layout: layout, TempDir: dir})
-	front := must(registry.New(registry.Options{
-		Kit:  service.New(service.Options{Guard: must(access.New(access.Options{Policy: access.Policy{Anonymous: rights.AnonymousAll()}, Keyring: walkKeys()}))}),
+	front := must.Fixed(registry.New(registry.Options{
+		Kit:  service.New(service.Options{Guard: must.Fixed(access.New(access.Options{Policy: access.Policy{Anonymous: rights.AnonymousAll()}, Keyring: walkKeys()}))}),
 		Keys: walkKeys(), Client: newClient(t, "registry.test", o), Layout: layout,
 	}))
-	w.server = client.New(client.Options{Server: must(url.Parse("http://okara.test")), Transport: ocitest.Direct{Handler: front}})
+	w.server = client.New(client.Options{Server: must.Fixed(url.Parse("http://okara.test")), Transport: ocitest.Direct{Handler: front}})
 	o.Transport = &interrupted{w: w, base: transport}
 	w.depots[0] = depot.New(depot.Options{Client: newClient(t, "registry.test", o), Layout: layout, TempDir: dir})
-	w.repo = must(w.depots[1].Repo(it.Repository(layout)))
+	w.repo = must.Fixed(w.depots[1].Repo(it.Repository(layout)))
 	return w
 }
 
 func walkKeys() *keyring.Ring {
-	return must(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}))
+	return must.Fixed(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}))
 }
 
 // interrupted calls between before the request that is due.
@@ -226,13 +227,13 @@ func newForeign(t *testing.T, it addr.Item, key *signing.Key) string {
 	w.rnd = rand.New(rand.NewPCG(1, 1))
 	publish := map[string]func(*depot.Depot, addr.Version, string) error{addr.KindModule: w.publishModule, addr.KindProvider: w.publishProvider, addr.KindMirror: w.mirror}[it.Kind]
 	for _, v := range []string{"1.0.0", "1.1.0"} {
-		succeed(t, publish(w.depots[1], depottest.MustVersion(t, v), "b"))
+		must.Succeed(t, publish(w.depots[1], depottest.MustVersion(t, v), "b"))
 	}
 	for _, verb := range []string{"remove", "undo"} { // what a number named is said beside it
-		succeed(t, verbs(it.Kind)[verb](w, w.depots[1], depottest.MustVersion(t, "1.0.0"), ""))
+		must.Succeed(t, verbs(it.Kind)[verb](w, w.depots[1], depottest.MustVersion(t, "1.0.0"), ""))
 	}
 	file := filepath.Join(dir, "foreign")
-	succeed(t, w.save(file))
+	must.Succeed(t, w.save(file))
 	return file
 }
 
@@ -340,10 +341,10 @@ func (w *walk) parts(v addr.Version) map[string]string {
 
 func partsOf(kind string, v addr.Version, m oci.Manifest) map[string]string {
 	if kind == addr.KindModule {
-		return map[string]string{v.Number().String(): must(artifact.ParseModule(m)).ContentDigest}
+		return map[string]string{v.Number().String(): must.Fixed(artifact.ParseModule(m)).ContentDigest}
 	}
 	parts := map[string]string{}
-	for _, p := range must(artifact.ParseProviderIndex(m)).Platforms {
+	for _, p := range must.Fixed(artifact.ParseProviderIndex(m)).Platforms {
 		parts[v.String()+" "+p.Platform.String()] = p.Zh
 	}
 	return parts

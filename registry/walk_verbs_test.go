@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/supply"
@@ -152,7 +153,7 @@ func (w *walk) copyTag(_ *depot.Depot, v addr.Version, _ string) error {
 // publishPair publishes two versions of one number, as programs did that compare
 // versions of modules as those of providers.
 func (w *walk) publishPair() {
-	l := must(depot.ReadListing(w.t.Context(), w.repo, addr.KindProvider, nil))
+	l := must.Fixed(depot.ReadListing(w.t.Context(), w.repo, addr.KindProvider, nil))
 	texts := []string{"a", "b"}
 	w.rnd.Shuffle(2, func(i, j int) { texts[i], texts[j] = texts[j], texts[i] })
 	roots := map[string]oci.Manifest{}
@@ -167,7 +168,7 @@ func (w *walk) publishPair() {
 		}
 	}
 	for number, root := range roots {
-		must(depot.PutVersion(w.t.Context(), l, depottest.MustVersion(w.t, number), root))
+		must.Fixed(depot.PutVersion(w.t.Context(), l, depottest.MustVersion(w.t, number), root))
 	}
 	w.trail = append(w.trail, fmt.Sprint("an older program published ", texts))
 }
@@ -251,7 +252,7 @@ func (w *walk) moduleOrigin(text string) (*oci.Repo, error) {
 		o := oci.Options{Transport: ocitest.Direct{Handler: ocitest.Memory()}, PlainHTTP: true}
 		d := depot.New(depot.Options{Client: newClient(w.t, "registry.test", o), TempDir: w.dir})
 		for _, v := range []string{"1.0.0", "1.1.0"} {
-			must(d.PublishModule(w.t.Context(), walkModule(text), addr.ModuleVersion{Module: w.item.Module, Version: depottest.MustVersion(w.t, v)}, depot.ModuleOptions{}))
+			must.Fixed(d.PublishModule(w.t.Context(), walkModule(text), addr.ModuleVersion{Module: w.item.Module, Version: depottest.MustVersion(w.t, v)}, depot.ModuleOptions{}))
 		}
 		w.origins[text] = d
 	}
@@ -334,7 +335,7 @@ func (w *walk) load(d *depot.Depot, _ addr.Version, text string) error {
 
 func (w *walk) save(file string) error {
 	d := w.depots[1]
-	item, err := bundle.Select(w.t.Context(), d, must(addr.ParseSelection(w.item.String()+"@>= 0.0.0")))
+	item, err := bundle.Select(w.t.Context(), d, must.Fixed(addr.ParseSelection(w.item.String()+"@>= 0.0.0")))
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -127,11 +128,11 @@ type hooked struct {
 func newHooked(t testing.TB, store http.Handler, api *forge) *hooked {
 	t.Helper()
 	h := &hooked{metrics: server.NewMetrics(), client: newClient(t, "registry.test", oci.Options{Transport: ocitest.Direct{Handler: store}, PlainHTTP: true})}
-	github := upstream.NewGitHub(&http.Client{Transport: ocitest.Direct{Handler: api}}, must(url.Parse("https://forge.test/api/v3/")),
+	github := upstream.NewGitHub(&http.Client{Transport: ocitest.Direct{Handler: api}}, must.Fixed(url.Parse("https://forge.test/api/v3/")),
 		func(key string) string { return map[string]string{"forge.test/acme": hookToken}[key] })
 	origins := func() (supply.Origins, error) { return supply.Origins{GitHub: github}, nil }
 	debug := &slog.HandlerOptions{Level: slog.LevelDebug}
-	h.Front = must(server.New(server.Options{Options: registry.Options{
+	h.Front = must.Fixed(server.New(server.Options{Options: registry.Options{
 		Client: h.client, Layout: addr.Layout{Prefix: "platform"},
 		Logger: slog.New(slog.NewTextHandler(&h.log, debug)), Audit: slog.New(slog.NewJSONHandler(&h.audit, debug)),
 		GitHub: []registry.GitHub{

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -70,12 +71,10 @@ func TestHookRefuses(t *testing.T) {
 			if status != tt.want || !strings.Contains(body, tt.text) {
 				t.Errorf("%d %s, want %d with %q", status, body, tt.want, tt.text)
 			}
-			if got := strings.Contains(h.audit.take(), `"decision":"denied"`); got != (tt.want == 401) {
-				t.Errorf("a denial in the audit log: %t", got)
-			}
+			must.Equal(t, "a denial in the audit log", strings.Contains(h.audit.take(), `"decision":"denied"`), (tt.want == 401))
 		})
 	}
-	queue := must(h.client.Repo("platform/queue"))
+	queue := must.Fixed(h.client.Repo("platform/queue"))
 	if _, err := queue.Snapshot(t.Context()); !errors.Is(err, oci.ErrNotFound) || api.asked() != 0 {
 		t.Errorf("queue: %v, %d requests to GitHub; want neither", err, api.asked())
 	}
@@ -180,9 +179,9 @@ func TestHookSecrets(t *testing.T) {
 			t.Errorf("metrics: %s", metrics)
 		}
 		said.WriteString(metrics + h.log.take() + h.audit.take())
-		queue := must(h.client.Repo("platform/queue"))
-		for _, tag := range must(queue.Snapshot(t.Context())).Tags {
-			said.Write(must(queue.Fetch(t.Context(), tag)).Bytes)
+		queue := must.Fixed(h.client.Repo("platform/queue"))
+		for _, tag := range must.Fixed(queue.Snapshot(t.Context())).Tags {
+			said.Write(must.Fixed(queue.Fetch(t.Context(), tag)).Bytes)
 		}
 		for _, secret := range []string{hookToken, hookSecret, otherHook, "s3cretLink", "u:p@"} {
 			if strings.Contains(said.String(), secret) {

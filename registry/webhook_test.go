@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -77,14 +78,14 @@ func TestHookPublishes(t *testing.T) {
 				if t.Failed() {
 					t.Fatal(h.log.take())
 				}
-				r := must(h.client.Repo("platform/modules/" + tt.module))
-				m := must(artifact.ParseModule(must(r.Fetch(t.Context(), strings.ReplaceAll(tt.version, "+", "_")))))
+				r := must.Fixed(h.client.Repo("platform/modules/" + tt.module))
+				m := must.Fixed(artifact.ParseModule(must.Fixed(r.Fetch(t.Context(), strings.ReplaceAll(tt.version, "+", "_")))))
 				for key, want := range tt.annotations {
 					if m.Annotations[key] != want {
 						t.Errorf("annotation %s: %q, want %q", key, m.Annotations[key], want)
 					}
 				}
-				if body := string(must(r.ReadBlob(t.Context(), *m.Zip, 1<<20))); strings.Contains(body, "README") {
+				if body := string(must.Fixed(r.ReadBlob(t.Context(), *m.Zip, 1<<20))); strings.Contains(body, "README") {
 					t.Error("an ignored file was shipped")
 				}
 				if audit := h.audit.take(); !strings.Contains(audit, `"msg":"change"`) || !strings.Contains(audit, m.Manifest.Digest.String()) {
@@ -125,7 +126,7 @@ func TestHookOnce(t *testing.T) {
 				t.Error("a replay was done again")
 			}
 			h.mustVersions(t, "acme/vpc/aws", "1.0.0")
-			digests = append(digests, must(must(h.client.Repo("platform/modules/acme/vpc/aws")).Resolve(t.Context(), "1.0.0")).Digest.String())
+			digests = append(digests, must.Fixed(must.Fixed(h.client.Repo("platform/modules/acme/vpc/aws")).Resolve(t.Context(), "1.0.0")).Digest.String())
 		}
 		if len(slices.Compact(digests)) != 1 {
 			t.Errorf("the version changed: %v", digests)
@@ -190,11 +191,9 @@ func TestHookBadTrees(t *testing.T) {
 				}
 				time.Sleep(6 * time.Hour)
 				synctest.Wait()
-				if n := api.asked() - asked; n != 2 {
-					t.Errorf("%d requests to GitHub, want those of one try", n)
-				}
+				must.Equal(t, "requests to GitHub", api.asked()-asked, 2)
 				h.mustVersions(t, "acme/vpc/aws", "0.9.0")
-				end, err := jobs.ReadEnd(t.Context(), must(h.client.Repo("platform/queue")), "72d3162e-cc78-11e3-81ab-000000000002")
+				end, err := jobs.ReadEnd(t.Context(), must.Fixed(h.client.Repo("platform/queue")), "72d3162e-cc78-11e3-81ab-000000000002")
 				if err != nil || !end.Failed || !strings.Contains(end.Result, tt.want) {
 					t.Errorf("ended with %+v, %v; want a failure with %q", end, err, tt.want)
 				}

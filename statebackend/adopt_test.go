@@ -68,12 +68,8 @@ func TestFailBack(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		old, now := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
 		mustFailOver(t, old, now)
-		if n := mustAdopt(t, now, old, 5, 4); n != 2 {
-			t.Errorf("%d versions copied, want the seal of the takeover and what came after it", n)
-		}
-		if got := serial(t, old); got != 6 {
-			t.Errorf("the copy reads serial %d", got)
-		}
+		must.Equal(t, "versions copied", mustAdopt(t, now, old, 5, 4), 2)
+		must.Equal(t, "the copy reads serial", serial(t, old), 6)
 		for n := int64(1); n <= 5; n++ {
 			if b, _, err := old.GetVersion(t.Context(), "prod", n); err != nil || !bytes.Equal(b, replicaState(int(n))) {
 				t.Errorf("version %d of the copy: %v", n, err)
@@ -83,24 +79,16 @@ func TestFailBack(t *testing.T) {
 			t.Errorf("lock in the copy: %v", err)
 		}
 		mustWrite(t, now, 7)
-		if n := mustAdopt(t, now, old, 5, 4); n != 1 {
-			t.Errorf("%d versions copied by a second run", n)
-		}
-		if n := mustAdopt(t, now, old, 5, 4); n != 0 {
-			t.Errorf("%d versions copied by a third run", n)
-		}
+		must.Equal(t, "versions copied by a second run", mustAdopt(t, now, old, 5, 4), 1)
+		must.Equal(t, "versions copied by a third run", mustAdopt(t, now, old, 5, 4), 0)
 		mustWrite(t, now, 8)
 		if got, err := now.Replicas().Replicate(t.Context(), old, "prod"); err != nil || len(got) != 1 {
 			t.Errorf("plain run afterwards: %v, %v", got, err)
 		}
 		mustTakeOver(t, old, 9)
 		mustWrite(t, now, 10)
-		if n := mustAdopt(t, old, now, newestOf(t, now)); n != 2 {
-			t.Errorf("%d versions copied after the second fail-over", n)
-		}
-		if got := serial(t, now); got != 9 {
-			t.Errorf("after the second fail-over the copy reads serial %d", got)
-		}
+		must.Equal(t, "versions copied after the second fail-over", mustAdopt(t, old, now, newestOf(t, now)), 2)
+		must.Equal(t, "after the second fail-over the copy reads serial", serial(t, now), 9)
 	})
 }
 
@@ -378,9 +366,7 @@ func TestReplicateDiverged(t *testing.T) {
 		t.Fatalf("replicating: %v", err)
 	}
 	mustAdopt(t, src, dst, 2)
-	if got := serial(t, dst); got != 7 {
-		t.Errorf("the copy reads serial %d", got)
-	}
+	must.Equal(t, "the copy reads serial", serial(t, dst), 7)
 }
 
 // TestReplicaIsPruned: a copy keeps the configured number of versions, never gets a
@@ -399,9 +385,7 @@ func TestReplicaIsPruned(t *testing.T) {
 			mustWrite(t, now, 7+i)
 			must.Get(now.Replicas().Replicate(t.Context(), copied, "prod"))(t)
 		}
-		if got := serial(t, old); got != 10 {
-			t.Errorf("the copy reads serial %d", got)
-		}
+		must.Equal(t, "the copy reads serial", serial(t, old), 10)
 		list := must.Get(copied.List(t.Context()))(t)
 		left := list.Numbers("prod")
 		if strings.HasSuffix(t.Name(), "/no-delete") {

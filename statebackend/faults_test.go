@@ -161,9 +161,7 @@ func recoverApply(t *testing.T, b *statebackend.Store, acked bool) {
 	}
 	mustPut(t, l, []byte("next"))
 	mustUnlock(t, l)
-	if got := mustGet(t, b, "prod"); got != "next" {
-		t.Errorf("state after recovery: %q", got)
-	}
+	must.Equal(t, "state after recovery", mustGet(t, b, "prod"), "next")
 	if held, err := b.Locks(t.Context()); err != nil || len(held) > 0 {
 		t.Errorf("locks left: %v, %v", held, err)
 	}
@@ -191,9 +189,7 @@ func TestStoppedInPut(t *testing.T) {
 			if refused := errors.Is(err, statebackend.ErrLockLost) && strings.Contains(err.Error(), "saved as version 2, which is not current:"); !before && !refused {
 				t.Errorf("stopped before request %d, no deletes %t: %v, %v", n, q.NoDelete, v, err)
 			}
-			if got := mustGet(t, other, "prod"); got != "successor" {
-				t.Errorf("state: %q", got)
-			}
+			must.Equal(t, "state", mustGet(t, other, "prod"), "successor")
 			if kept, _, err := other.GetVersion(t.Context(), "prod", 2); err != nil || string(kept) != "stopped" {
 				t.Errorf("version 2: %q, %v", kept, err)
 			}

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -131,9 +129,7 @@ func TestPointerRequests(t *testing.T) {
 		if _, _, err := reader.Get(t.Context(), "prod"); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, c.Take()); diff != "" {
-			t.Errorf("read (-want +got):\n%s", diff)
-		}
+		must.Match(t, "read", c.Take(), want)
 	}
 	c := &ocitest.Count{}
 	read(newStore(t, host, c, statebackend.Options{}), c, map[string]int{"GET manifest": 1, "GET tags": 1})

@@ -47,9 +47,7 @@ func TestAbandon(t *testing.T) {
 		s := newStore(t, host, nil, statebackend.Options{})
 		l := mustLock(t, s, "prod", "a")
 		v := mustPut(t, l, []byte("one"))
-		if got := l.Versions(); got != 1 {
-			t.Errorf("%d versions", got)
-		}
+		must.Equal(t, "versions", l.Versions(), 1)
 		must.Succeed(t, l.Abandon(t.Context()))
 		if _, err := l.Put(t.Context(), []byte("late")); !errors.Is(err, statebackend.ErrLockLost) {
 			t.Errorf("a late write: %v", err)
@@ -59,9 +57,7 @@ func TestAbandon(t *testing.T) {
 			t.Errorf("the next lock begins %d above", got)
 		}
 		mustUnlock(t, next)
-		if got := mustGet(t, s, "prod"); got != "one" {
-			t.Errorf("state: %q", got)
-		}
+		must.Equal(t, "state", mustGet(t, s, "prod"), "one")
 	})
 }
 

@@ -81,9 +81,7 @@ func TestLease(t *testing.T) {
 				}
 				mustUnlock(t, la)
 				mustUnlock(t, lb)
-				if got := mustGet(t, b, "prod"); got != "b1" {
-					t.Errorf("state: %q", got)
-				}
+				must.Equal(t, "state", mustGet(t, b, "prod"), "b1")
 				if held, err := b.Locks(t.Context()); err != nil || len(held) > 0 {
 					t.Errorf("locks left: %v, %v", held, err)
 				}

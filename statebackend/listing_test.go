@@ -74,9 +74,7 @@ func TestListing(t *testing.T) {
 		if locks, err := list.Locks(t.Context()); err != nil || len(locks) != 1 || locks[0].Workspace != "my team/ä" {
 			t.Errorf("locks %v, %v", locks, err)
 		}
-		if diff := cmp.Diff(map[string]int64{"prod": 2, "my team/ä": 1}, mustHeads(t, list)); diff != "" {
-			t.Errorf("heads (-want +got):\n%s", diff)
-		}
+		must.Match(t, "heads", mustHeads(t, list), map[string]int64{"prod": 2, "my team/ä": 1})
 		mustUnlock(t, held)
 		if locks, err := mustListing(t, s).Locks(t.Context()); err != nil || len(locks) != 0 {
 			t.Errorf("after the unlock: %v, %v", locks, err)
@@ -95,9 +93,7 @@ func TestListingDangling(t *testing.T) {
 	g.Add("infra/state", abandonedClaim)
 	list := mustListing(t, s)
 	checkNumbers(t, list, "prod", 2, 1)
-	if diff := cmp.Diff(map[string]int64{"prod": 2, "lost": 7}, mustHeads(t, list)); diff != "" {
-		t.Errorf("heads (-want +got):\n%s", diff)
-	}
+	must.Match(t, "heads", mustHeads(t, list), map[string]int64{"prod": 2, "lost": 7})
 	if h, err := list.Held(t.Context(), "prod"); err != nil || h == nil || !h.Unreadable || h.Tag != abandonedClaim {
 		t.Errorf("the claim that cannot be read: %+v, %v", h, err)
 	}

@@ -145,9 +145,7 @@ func TestSealedStateStaysInItsPlace(t *testing.T) {
 			}
 			_, err = sealedStore(t, host, name, statebackend.Options{}).TakeOver(t.Context(), "prod", statebackend.LockInfo{})
 			refused("takeover", nil, err)
-			if got := strings.Join(workspaces(t, s), " "); got != "dev prod" {
-				t.Errorf("workspaces: %s", got)
-			}
+			must.Equal(t, "workspaces", strings.Join(workspaces(t, s), " "), "dev prod")
 		})
 	}
 }

@@ -22,9 +22,7 @@ func TestRegressedPointer(t *testing.T) {
 		}
 		old := must.Get(s.Repo().Fetch(t.Context(), "state-prod-v1"))(t)
 		must.Succeed(t, s.Repo().PutTag(t.Context(), "state-prod", old))
-		if got := mustGet(t, strict, "prod"); got != "2" {
-			t.Errorf("strict read: %q", got)
-		}
+		must.Equal(t, "strict read", mustGet(t, strict, "prod"), "2")
 		l := mustLock(t, s, "prod", "3")
 		if got, v, err := l.Get(t.Context()); err != nil || string(got) != "2" || v.N != 2 {
 			t.Errorf("read under the lock: %q, %+v, %v", got, v, err)
@@ -33,9 +31,7 @@ func TestRegressedPointer(t *testing.T) {
 			t.Errorf("version: %+v", v)
 		}
 		mustUnlock(t, l)
-		if got := mustGet(t, s, "prod"); got != "3" {
-			t.Errorf("read after the repair: %q", got)
-		}
+		must.Equal(t, "read after the repair", mustGet(t, s, "prod"), "3")
 	})
 }
 
@@ -47,9 +43,7 @@ func TestPointerLeftBehind(t *testing.T) {
 	}}
 	a, b := newStore(t, host, f, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
 	mustStore(t, a, "prod", []byte("a"))
-	if got := mustGet(t, b, "prod"); got != "a" {
-		t.Errorf("read without a pointer: %q", got)
-	}
+	must.Equal(t, "read without a pointer", mustGet(t, b, "prod"), "a")
 }
 
 // Concurrent requests with one lock id in one process get one lock.

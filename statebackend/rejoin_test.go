@@ -95,9 +95,7 @@ func TestResumedWhileRegistryAway(t *testing.T) {
 		if err := put(a, "2"); err != nil {
 			t.Error(err)
 		}
-		if got := mustGet(t, b, "prod"); got != "2" {
-			t.Errorf("state: %q", got)
-		}
+		must.Equal(t, "state", mustGet(t, b, "prod"), "2")
 	})
 }
 
@@ -184,9 +182,7 @@ func TestLateSeal(t *testing.T) {
 		if got, v, err := late.Get(t.Context()); err != nil || string(got) != "2" || v.N != written.N {
 			t.Errorf("the slower server reads %q, version %d, %v", got, v.N, err)
 		}
-		if got := mustGet(t, newStore(t, host, nil, statebackend.Options{StrictReads: true}), "prod"); got != "2" {
-			t.Errorf("read %q", got)
-		}
+		must.Equal(t, "read", mustGet(t, newStore(t, host, nil, statebackend.Options{StrictReads: true}), "prod"), "2")
 		mustPut(t, late, []byte("3"))
 		if _, err := b.Release(t.Context(), "prod", "a"); err != nil {
 			t.Error(err)

@@ -58,9 +58,7 @@ func TestRekey(t *testing.T) {
 				t.Errorf("the old key opens version %d", n)
 			}
 		}
-		if got := mustGet(t, after, "prod"); got != "three" {
-			t.Errorf("current state %q", got)
-		}
+		must.Equal(t, "current state", mustGet(t, after, "prod"), "three")
 		if now, err := after.Repo().Resolve(t.Context(), "state-prod-v1"); err != nil || now.Digest == first.Digest {
 			t.Errorf("version 1 is still %v, %v", now.Digest, err)
 		}

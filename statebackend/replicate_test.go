@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -49,9 +47,7 @@ func TestReplicate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]int64{1, 2, 3}, got); diff != "" {
-			t.Errorf("copied (-want +got):\n%s", diff)
-		}
+		must.Match(t, "copied", got, []int64{1, 2, 3})
 		mustWrite(t, src, 4)
 		if got, err = src.Replicas().Replicate(t.Context(), dst, "prod"); err != nil || len(got) != 1 || got[0] != 4 {
 			t.Errorf("second run copied %v, %v", got, err)

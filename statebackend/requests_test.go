@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -25,9 +23,7 @@ func TestRequestsWithoutState(t *testing.T) {
 	mustStore(t, newStore(t, host, nil, statebackend.Options{}), "beside", testState(1, 0))
 	s := newStore(t, host, c, statebackend.Options{LockTTL: time.Hour, DigestDeletes: true})
 	l := mustLock(t, s, "prod", "a")
-	if diff := cmp.Diff(map[string]int{"GET ping": 0, "GET tags": 3, "PUT manifest": 2}, withPing(c.Take())); diff != "" {
-		t.Errorf("lock (-want +got):\n%s", diff)
-	}
+	must.Match(t, "lock", withPing(c.Take()), map[string]int{"GET ping": 0, "GET tags": 3, "PUT manifest": 2})
 	if _, _, err := l.Get(t.Context()); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("no state: %v", err)
 	}
@@ -36,9 +32,7 @@ func TestRequestsWithoutState(t *testing.T) {
 		t.Errorf("list: %v", err)
 	}
 	mustUnlock(t, l)
-	if diff := cmp.Diff(map[string]int{"GET tags": 1, "DELETE manifest": 1}, c.Take()); diff != "" {
-		t.Errorf("look and unlock (-want +got):\n%s", diff)
-	}
+	must.Match(t, "look and unlock", c.Take(), map[string]int{"GET tags": 1, "DELETE manifest": 1})
 	if held, err := s.Held(t.Context(), "prod"); held != nil || err != nil {
 		t.Errorf("held: %+v, %v", held, err)
 	}

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
@@ -88,9 +86,7 @@ func TestStoreLifeCycle(t *testing.T) {
 			}
 			ns = append(ns, v.N)
 		}
-		if d := cmp.Diff([]int64{3, 2, 1}, ns); d != "" {
-			t.Errorf("history (-want +got):\n%s", d)
-		}
+		must.Match(t, "history", ns, []int64{3, 2, 1})
 		if got, _, err := s.GetVersion(t.Context(), "prod", 1); err != nil || !bytes.Equal(got, testState(0, 100)) {
 			t.Errorf("version 1: %q, %v", got, err)
 		}
@@ -174,9 +170,7 @@ func TestWorkspaceNames(t *testing.T) {
 		mustUnlock(t, l)
 	}
 	slices.Sort(names)
-	if d := cmp.Diff(names, workspaces(t, s)); d != "" {
-		t.Errorf("workspaces (-want +got):\n%s", d)
-	}
+	must.Match(t, "workspaces", workspaces(t, s), names)
 	if held, err := s.Locks(t.Context()); err != nil || len(held) != 0 {
 		t.Errorf("locks left: %v, %v", held, err)
 	}
@@ -237,18 +231,14 @@ func TestRequestCounts(t *testing.T) {
 				{"put", put, map[string]int{"POST upload": 1, "PUT upload": 1, "PUT manifest": 2, "GET tags": 1}},
 				{"unlock", unlock, tc.unlock},
 			} {
-				if diff := cmp.Diff(d.want, d.got); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", d.name, diff)
-				}
+				must.Match(t, d.name, d.got, d.want)
 			}
 			if got := sum(lock) + sum(get) + sum(put) + sum(unlock); got > tc.total {
 				t.Errorf("one apply: %d requests, want at most %d", got, tc.total)
 			}
 			apply(3, 100)
 			_, get, _, _ = apply(4, 100)
-			if diff := cmp.Diff(map[string]int{"GET manifest": 1}, get); diff != "" {
-				t.Errorf("get of a small state (-want +got):\n%s", diff)
-			}
+			must.Match(t, "get of a small state", get, map[string]int{"GET manifest": 1})
 			_, _, put, _ = apply(4, 100) // the same bytes
 			if got := sum(put); got != 3 {
 				t.Errorf("put of the same bytes: %v", put)
@@ -281,9 +271,7 @@ func TestLockHeldIsReadOnly(t *testing.T) {
 	}
 	n := c.Take()
 	delete(n, "GET ping")
-	if diff := cmp.Diff(map[string]int{"GET tags": 1, "GET manifest": 1}, n); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
-	}
+	must.Match(t, "requests", n, map[string]int{"GET tags": 1, "GET manifest": 1})
 	if want := "okara state unlock " + host + "/infra/state -w prod --id one"; !strings.Contains(states.Remedy(err), want) {
 		t.Errorf("message %q lacks %q", err, want)
 	}
@@ -302,9 +290,7 @@ func TestPrune(t *testing.T) {
 		if err != nil || !slices.Equal(gone, []int64{4}) {
 			t.Errorf("pruned %v, %v", gone, err)
 		}
-		if got := mustGet(t, s, "prod"); got != "4" {
-			t.Errorf("state: %q", got)
-		}
+		must.Equal(t, "state", mustGet(t, s, "prod"), "4")
 	})
 }
 

@@ -63,9 +63,7 @@ func TestTakeOver(t *testing.T) {
 			t.Errorf("lock: %v", err)
 		}
 		mustUnlock(t, lb)
-		if got := mustGet(t, a, "prod"); got != "b1" {
-			t.Errorf("state: %q", got)
-		}
+		must.Equal(t, "state", mustGet(t, a, "prod"), "b1")
 		if got, _, err := a.GetVersion(t.Context(), "prod", 2); err != nil || string(got) != "a2" {
 			t.Errorf("the overtaken holder's bytes: %q, %v", got, err)
 		}
@@ -94,9 +92,7 @@ func TestForceUnlock(t *testing.T) {
 			t.Errorf("put of the forced holder: %v", err)
 		}
 		mustUnlock(t, lb)
-		if got := mustGet(t, b, "prod"); got != "b1" {
-			t.Errorf("state: %q", got)
-		}
+		must.Equal(t, "state", mustGet(t, b, "prod"), "b1")
 	})
 }
 
@@ -190,9 +186,7 @@ func TestLateClaimOfForcedLock(t *testing.T) {
 		}
 		mustPut(t, lb, []byte("b1"))
 		mustUnlock(t, lb)
-		if got := mustGet(t, c, "prod"); got != "b1" {
-			t.Errorf("state: %q", got)
-		}
+		must.Equal(t, "state", mustGet(t, c, "prod"), "b1")
 	})
 }
 
@@ -239,9 +233,7 @@ func TestResume(t *testing.T) {
 		}
 		mustPut(t, la, []byte("1"))
 		lb := must.Get(b.Resume(t.Context(), "prod", "run"))(t)
-		if got := lb.Info().Who; got != "alice@run" {
-			t.Errorf("who: %q", got)
-		}
+		must.Equal(t, "who", lb.Info().Who, "alice@run")
 		mustPut(t, lb, []byte("2"))
 		if _, err := la.Put(t.Context(), []byte("3")); !errors.Is(err, statebackend.ErrLockLost) {
 			t.Errorf("put of the first process: %v", err)
@@ -257,9 +249,7 @@ func TestResume(t *testing.T) {
 		if _, err := newStore(t, host, nil, statebackend.Options{}).Resume(t.Context(), "prod", "run"); !errors.Is(err, statebackend.ErrLockEnded) || !errors.Is(err, statebackend.ErrLockLost) || errors.Is(err, statebackend.ErrNotHeld) {
 			t.Errorf("an id that ended: %v", err)
 		}
-		if got := mustGet(t, a, "prod"); got != "2" {
-			t.Errorf("state: %q", got)
-		}
+		must.Equal(t, "state", mustGet(t, a, "prod"), "2")
 	})
 }
 

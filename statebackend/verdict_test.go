@@ -47,9 +47,7 @@ func TestVerdict(t *testing.T) {
 	l := mustLock(t, s, "prod", "exact")
 	c.Take()
 	mustUnlock(t, l)
-	if diff := cmp.Diff(map[string]int{"DELETE manifest": 1}, c.Take()); diff != "" {
-		t.Errorf("unlock by a process that read the verdict (-want +got):\n%s", diff)
-	}
+	must.Match(t, "unlock by a process that read the verdict", c.Take(), map[string]int{"DELETE manifest": 1})
 }
 
 // Lists of hosted registries get time to settle; registries whose lists may be cached

@@ -96,15 +96,11 @@ func TestWorkspaces(t *testing.T) {
 		mustPut(t, held, testState(1, 0))
 		mustStore(t, s, "by another door", testState(1, 0))
 		want := map[string]string{"prod": "2 two, version 1, held by run", "my team/ä": "1 empty", "by another door": "-, version 1"}
-		if diff := cmp.Diff(want, shown(t, s)); diff != "" {
-			t.Errorf("workspaces (-want +got):\n%s", diff)
-		}
+		must.Match(t, "workspaces", shown(t, s), want)
 		for who, s := range map[string]*statebackend.Store{"who wrote it": s, "another process": newStore(t, host, c, statebackend.Options{})} {
 			shown(t, s)
 			pages := lists(t, s, c)
-			if diff := cmp.Diff(want, shown(t, s)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", who, diff)
-			}
+			must.Match(t, who, shown(t, s), want)
 			if n := c.Take(); n["GET tags"] != pages || n["GET manifest"] > 1 || sum(n) > pages+1 {
 				t.Errorf("%s: requests %v, want one list and the lock", who, n)
 			}
@@ -238,9 +234,7 @@ func TestRecordLostAnswer(t *testing.T) {
 		f := &ocitest.Fault{Match: ocitest.OnTag(http.MethodPut), Do: act}
 		s := newStore(t, ocitest.New(t, ocitest.Quirks{}), f, statebackend.Options{})
 		r := mustRecord(t, s, "prod", func(r *statebackend.Record) { r.Description = "one" })
-		if diff := cmp.Diff([]string{r.Tag}, recordTags(t, s)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		must.Match(t, name, recordTags(t, s), []string{r.Tag})
 	}
 }
 
@@ -309,9 +303,7 @@ func TestPruneKeepsRecords(t *testing.T) {
 		if err != nil && !errors.Is(err, oci.ErrUnsupported) || err == nil && len(gone) != 3 {
 			t.Errorf("removed %v, %v", gone, err)
 		}
-		if diff := cmp.Diff(want, recordTags(t, s)); diff != "" {
-			t.Errorf("records (-want +got):\n%s", diff)
-		}
+		must.Match(t, "records", recordTags(t, s), want)
 		if w := mustWorkspace(t, newStore(t, host, nil, statebackend.Options{}), "prod"); w.Live() == nil || w.Live().Description != "2" {
 			t.Errorf("record %+v", w.Record)
 		}

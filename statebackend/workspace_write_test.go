@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -33,9 +31,7 @@ func TestRecordsOld(t *testing.T) {
 			}
 		}
 		slices.Sort(tags)
-		if diff := cmp.Diff(tags, recordTags(t, s)); diff != "" {
-			t.Errorf("within the hour (-want +got):\n%s", diff)
-		}
+		must.Match(t, "within the hour", recordTags(t, s), tags)
 		now = now.Add(2 * time.Hour)
 		tags = append(tags, mustRecord(t, s, "prod", func(r *statebackend.Record) { r.Description = "late" }).Tag)
 		if strings.HasSuffix(t.Name(), "/no-delete") {
@@ -46,9 +42,7 @@ func TestRecordsOld(t *testing.T) {
 			})
 			slices.Sort(tags)
 		}
-		if diff := cmp.Diff(tags, recordTags(t, s)); diff != "" {
-			t.Errorf("after it (-want +got):\n%s", diff)
-		}
+		must.Match(t, "after it", recordTags(t, s), tags)
 		for _, ws := range []string{"prod", "dev"} {
 			if w := mustWorkspace(t, newStore(t, host, nil, statebackend.Options{}), ws); !w.Exists() {
 				t.Errorf("%s is gone", ws)

@@ -16,8 +16,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -145,9 +143,7 @@ func TestRecordOfADay(t *testing.T) {
 			d.want = got // so that the next act is judged by itself
 		}
 	}
-	if diff := cmp.Diff(d.want, d.lines()); diff != "" {
-		t.Errorf("the record of the day (-want +got):\n%s", diff)
-	}
+	must.Match(t, "the record of the day", d.lines(), d.want)
 	page := must.Get(os.ReadFile("../../docs/operate/audit.md"))(t)
 	for _, line := range d.want {
 		if action := strings.Fields(line)[1]; !strings.Contains(string(page), "`"+action+"`") {

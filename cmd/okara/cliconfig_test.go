@@ -14,7 +14,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2/hclparse"
 
 	"github.com/seed-141914ff/okara/internal/cli"
@@ -159,9 +158,7 @@ provider_installation {
 				t.Fatalf("exit %d: %s", code, errOut.String())
 			}
 			_, body, _ := strings.Cut(out.String(), "/path/of/this/file\n")
-			if diff := cmp.Diff(body, tt.want); diff != "" {
-				t.Errorf("got - want +:\n%s", diff)
-			}
+			must.Match(t, "value", body, tt.want)
 		})
 	}
 }
@@ -195,9 +192,7 @@ func TestCLIConfigAsks(t *testing.T) {
 				t.Errorf("stderr %q, want %q", o.err, tt.note)
 			}
 			for range tt.asked {
-				if path := <-asked; path != "/.well-known/terraform.json" {
-					t.Errorf("asked for %s", path)
-				}
+				must.Equal(t, "asked for", <-asked, "/.well-known/terraform.json")
 			}
 			if len(asked) > 0 {
 				t.Errorf("%d requests too many", len(asked))

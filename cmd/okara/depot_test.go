@@ -82,9 +82,7 @@ func TestServeDepotReplicas(t *testing.T) {
 	}
 	waitForTag(t, host, "1.3.0")
 	for _, stop := range stops {
-		if code := stop(); code != 0 {
-			t.Errorf("exit code %d", code)
-		}
+		must.Equal(t, "exit code", stop(), 0)
 	}
 	published := map[string]int{}
 	for _, audit := range audits {

@@ -46,9 +46,7 @@ func TestDoctor(t *testing.T) {
 			if v.Locking != tt.locking {
 				t.Errorf("locking %q, want %q: %s", v.Locking, tt.locking, v.Reason)
 			}
-			if got := [3]bool{v.DeleteTag, v.DeleteDigest, v.DigestDropsTags}; got != tt.deletes {
-				t.Errorf("deletes %v, want %v", got, tt.deletes)
-			}
+			must.Equal(t, "deletes", [3]bool{v.DeleteTag, v.DeleteDigest, v.DigestDropsTags}, tt.deletes)
 			if v.Rounds != 200 || (v.Conflicts > 0) != tt.conflicts {
 				t.Errorf("%d conflicts in %d rounds", v.Conflicts, v.Rounds)
 			}

@@ -146,9 +146,7 @@ func TestPolicy(t *testing.T) {
 		if o.code != cli.ExitFailure || !strings.Contains(o.err, "inside/modules/net/bare/aws:1.0.0: cosign: not verified: no signature") {
 			t.Errorf("load: exit %d\n%s", o.code, o.err)
 		}
-		if got := mustOkara(t, "list", "--registry", inside); got != "module  net/vpc/aws\n" {
-			t.Errorf("loaded %q", got)
-		}
+		must.Equal(t, "loaded", mustOkara(t, "list", "--registry", inside), "module  net/vpc/aws\n")
 		if o = okara(t, "list", "net/bare/aws", "--registry", inside); o.code != cli.ExitNotFound {
 			t.Errorf("the refused version: exit %d\n%s", o.code, o.out)
 		}

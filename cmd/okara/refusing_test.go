@@ -113,9 +113,7 @@ func TestDoctorOnRefusing(t *testing.T) {
 				}
 			}
 			g.Refuse(ocitest.Refusals{})
-			if r := len(probes(t, g.Host+"/infra/state/okara-doctor")) > 0; r != tt.leftover {
-				t.Errorf("rounds in a repository of their own: %v", r)
-			}
+			must.Equal(t, "rounds in a repository of their own", len(probes(t, g.Host+"/infra/state/okara-doctor")) > 0, tt.leftover)
 			o := okara(t, "admin", "doctor", reference, "--json") // after the rule was removed
 			if o.code != cli.ExitOK || !strings.Contains(o.out, `"pointer": "moves"`) {
 				t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)

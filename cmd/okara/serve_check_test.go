@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/must"
 )
@@ -162,9 +160,7 @@ func TestServeCheckBeside(t *testing.T) {
 	if code != cli.ExitOK || errOut != "" {
 		t.Fatalf("exit %d, %q, %q", code, out, errOut)
 	}
-	if diff := cmp.Diff(before, filesBelow(t, storage)); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", filesBelow(t, storage), before)
 }
 
 func filesBelow(t *testing.T, dir string) (all []string) {

@@ -48,7 +48,5 @@ cache {
 		"--cache-blobs", "2GiB", "--tls-cert", "cert", "--tls-key", "key",
 	}))
 	must.Succeed(t, readBelow(flags, config, s))
-	if diff := cmp.Diff(want, s, cmp.Comparer(func(_, _ hcl.Range) bool { return true })); diff != "" {
-		t.Errorf("settings (-want +got):\n%s", diff)
-	}
+	must.Match(t, "settings", s, want, cmp.Comparer(func(_, _ hcl.Range) bool { return true }))
 }

@@ -59,9 +59,7 @@ rule "operators" {
 	if may, other := ask("net", named), ask("dns", named); may != http.StatusNotFound || other != http.StatusForbidden {
 		t.Fatalf("a rule of the configuration that names a claim: %d and %d", may, other)
 	}
-	if got := ask("net", token("eve", "**", "named")); got != http.StatusForbidden {
-		t.Errorf("a claim that is a glob: %d", got)
-	}
+	must.Equal(t, "a claim that is a glob", ask("net", token("eve", "**", "named")), http.StatusForbidden)
 	if got := ask("net", alice); got != http.StatusForbidden {
 		t.Fatalf("before there is a rule: %d", got)
 	}
@@ -69,9 +67,7 @@ rule "operators" {
 	rule := fmt.Sprintf(`{"name": "people", "issuer": %q, "groups": ["people"], "allow": ["read:module:net/**"]}`, issuer.URL)
 	put("rules.json", `{"rules": [`+rule+`]}`)
 	waitFor(t, "a new rule", func() bool { return ask("net", alice) == http.StatusNotFound })
-	if got := ask("dns", alice); got != http.StatusForbidden {
-		t.Errorf("what the rule does not give: %d", got)
-	}
+	must.Equal(t, "what the rule does not give", ask("dns", alice), http.StatusForbidden)
 	metric := func(want string) bool { return strings.Contains(get(t, url+"/metrics", admin), want) }
 	if doctor := get(t, url+"/ui/doctor", admin); !metric("okara_rules_errors_total 0") || !strings.Contains(doctor, "1 rule, read") {
 		t.Errorf("the doctor says %s", doctor)
@@ -94,9 +90,7 @@ rule "operators" {
 	void := fmt.Sprintf(`{"issuer": %q, "subject": "alice", "time": %q}`, issuer.URL, now.Add(time.Minute).UTC().Format(time.RFC3339))
 	put("rules.json", `{"rules": [`+rule+`], "not_before": [`+void+`]}`)
 	waitFor(t, "a subject whose tokens are void", func() bool { return ask("net", alice) == http.StatusUnauthorized })
-	if got := ask("net", token("carol", "", "people")); got != http.StatusNotFound {
-		t.Errorf("another subject: %d", got)
-	}
+	must.Equal(t, "another subject", ask("net", token("carol", "", "people")), http.StatusNotFound)
 	put("rules.json", "{}")
 	waitFor(t, "a rule that is gone", func() bool { return ask("net", token("carol", "", "people")) == http.StatusForbidden })
 }

@@ -119,9 +119,7 @@ func TestServe(t *testing.T) {
 		"/healthz": 200, "/readyz": 200, "/metrics": 200, "/.well-known/terraform.json": 200, "/v2/": 200, "/v1/modules/a/b/c/versions": 404,
 		"/state/shop/default": 204,
 	} {
-		if got := status(t, http.DefaultClient, http.MethodGet, url+path, ""); got != want {
-			t.Errorf("%s: %d, want %d", path, got, want)
-		}
+		must.Equal(t, path, status(t, http.DefaultClient, http.MethodGet, url+path, ""), want)
 	}
 	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/state/shop/default", nil))(t)
 	r.Host = "evil.example" // a site's host name that resolves to this machine
@@ -158,9 +156,7 @@ func TestServeTLS(t *testing.T) {
 	pool.AppendCertsFromPEM(ca)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	defer client.CloseIdleConnections()
-	if got := status(t, client, http.MethodGet, url+"/healthz", ""); got != 200 {
-		t.Errorf("https: %d", got)
-	}
+	must.Equal(t, "https", status(t, client, http.MethodGet, url+"/healthz", ""), 200)
 	if got := status(t, http.DefaultClient, http.MethodGet, "http"+strings.TrimPrefix(url, "https")+"/healthz", ""); got != 400 {
 		t.Errorf("http to the same port: %d, want 400", got)
 	}
@@ -222,14 +218,10 @@ rule "everybody" {
 		}
 	}
 	for namespace, want := range map[string]int{"public": 404, "acme": 401} {
-		if got := status(t, http.DefaultClient, http.MethodGet, url+"/v1/modules/"+namespace+"/x/aws/versions", ""); got != want {
-			t.Errorf("%s: %d, want %d", namespace, got, want)
-		}
+		must.Equal(t, namespace, status(t, http.DefaultClient, http.MethodGet, url+"/v1/modules/"+namespace+"/x/aws/versions", ""), want)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "blobs")); err != nil {
 		t.Errorf("the folder of the blob cache: %v", err)
 	}
-	if code := stop(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	must.Equal(t, "exit code", stop(), 0)
 }

@@ -167,9 +167,7 @@ func TestStateImportLayouts(t *testing.T) {
 			for range 2 { // the second time finds everything
 				mustOkara(t, "state", "import", host+"/new/state", "oci://"+host+"/old/state")
 			}
-			if diff := cmp.Diff(tt.want, serialsOf(t, host+"/new/state")); diff != "" {
-				t.Errorf("serials (-want +got):\n%s", diff)
-			}
+			must.Match(t, "serials", serialsOf(t, host+"/new/state"), tt.want)
 			if diff := cmp.Diff(before, tagsOf(t, host+"/old/state")); diff != "" {
 				t.Errorf("the source was changed (-before +after):\n%s", diff)
 			}
@@ -189,9 +187,7 @@ func TestStateImportFiles(t *testing.T) {
 	mustOkara(t, "state", "import", reference, dir, "-w", "prod")
 	write("d-later", stateText("a", 13))
 	mustOkara(t, "state", "import", reference, dir, "-w", "prod")
-	if diff := cmp.Diff(map[string][]int{"prod": {9, 10, 12, 13}}, serialsOf(t, reference)); diff != "" {
-		t.Errorf("serials (-want +got):\n%s", diff)
-	}
+	must.Match(t, "serials", serialsOf(t, reference), map[string][]int{"prod": {9, 10, 12, 13}})
 	mustOkara(t, "state", "push", reference, newFile(t, "own", stateText("a", 20)), "-w", "prod")
 	if o := okara(t, "state", "import", reference, dir, "-w", "prod"); o.code != cli.ExitConflict {
 		t.Errorf("over a state of its own: exit %d, %s", o.code, o.err)
@@ -204,9 +200,7 @@ func TestStateImportFiles(t *testing.T) {
 	if o := okara(t, "state", "import", reference, dir, "-w", "new"); o.code != cli.ExitFailure || !strings.Contains(o.err, "f-page") {
 		t.Errorf("no state: exit %d, %s", o.code, o.err)
 	}
-	if diff := cmp.Diff(map[string][]int{"prod": {9, 10, 12, 13, 20}}, serialsOf(t, reference)); diff != "" {
-		t.Errorf("serials after refused imports (-want +got):\n%s", diff)
-	}
+	must.Match(t, "serials after refused imports", serialsOf(t, reference), map[string][]int{"prod": {9, 10, 12, 13, 20}})
 }
 
 func TestStateReplicateCommand(t *testing.T) {

@@ -72,12 +72,8 @@ func TestInstanceApproveShows(t *testing.T) {
 }
 
 func TestColored(t *testing.T) {
-	if got := colorPlan("  + a\n  # b\n", true); got != "\x1b[32m  + a\x1b[0m\n  # b\n" {
-		t.Errorf("%q", got)
-	}
-	if got := colorPlan("  + a\n", false); got != "  + a\n" {
-		t.Errorf("%q", got)
-	}
+	must.Equal(t, "value", colorPlan("  + a\n  # b\n", true), "\x1b[32m  + a\x1b[0m\n  # b\n")
+	must.Equal(t, "value", colorPlan("  + a\n", false), "  + a\n")
 }
 
 // startLeader leads with the ledger of a registry until the returned function is called, and

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/states"
 )
 
@@ -206,9 +207,7 @@ func TestInstanceInterrupted(t *testing.T) {
 	if code := <-done; code != cli.ExitInterrupted || !strings.Contains(errOut.String(), "continues") || !strings.Contains(errOut.String(), "okara instance wait "+id) {
 		t.Errorf("%d %s", code, errOut.String())
 	}
-	if got := h.Store.Record(t, id).Phase; got != lifecycle.Provisioning {
-		t.Errorf("the instance is %s", got)
-	}
+	must.Equal(t, "the instance", h.Store.Record(t, id).Phase, lifecycle.Provisioning)
 }
 
 // TestInstanceComplete completes ids and templates, and prints nothing without a server.

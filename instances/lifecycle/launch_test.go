@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // launch applies a stored launch request of anna, and returns its record.
@@ -65,9 +66,7 @@ func TestLaunchMember(t *testing.T) {
 		t.Errorf("made beside the pool: %+v", r)
 	}
 	w.fill(limited)
-	if n := len(w.all(lifecycle.Provisioning)); n != 2 {
-		t.Errorf("%d members are made for those that went", n)
-	}
+	must.Equal(t, "members are made for those that went", len(w.all(lifecycle.Provisioning)), 2)
 }
 
 func sized(text string) map[string]json.RawMessage {
@@ -222,9 +221,7 @@ func TestRetryOfRejected(t *testing.T) {
 		t.Errorf("%+v %s", r.Pending, r.Reason)
 	}
 	w.must(anna, lifecycle.Retry{ID: id})
-	if got := string(w.want(id, lifecycle.Updating).Run.Parameters["size"]); got != `"large"` {
-		t.Errorf("runs %s", got)
-	}
+	must.Equal(t, "runs", string(w.want(id, lifecycle.Updating).Run.Parameters["size"]), `"large"`)
 }
 
 // A failed run that was never approved, from a document of an older server, is not

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // shelf holds the templates of a test.
@@ -57,9 +58,7 @@ func TestPending(t *testing.T) {
 	}}
 	want := func(text string) {
 		t.Helper()
-		if got := w.pending(s); got != text {
-			t.Errorf("due is %q, want %q", got, text)
-		}
+		must.Equal(t, "due", w.pending(s), text)
 	}
 	want("Fill sandbox/pool true, Schedule 4")
 	w.fill(tmpl)

@@ -111,9 +111,7 @@ func TestRepeatedRequests(t *testing.T) {
 	}
 	w.advance(2 * time.Hour)
 	w.serve(lifecycle.Prune{})
-	if n := len(w.d.Requests); n != 0 {
-		t.Errorf("%d are kept", n)
-	}
+	must.Equal(t, "kept", len(w.d.Requests), 0)
 	c.Digest = "d1"
 	if a, err := w.command(c); err != nil || a.Record.ID != first.Record.ID || a.Status != 200 {
 		t.Errorf("after an hour: %+v %v", a, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // No member is claimed twice: 200 claims on 5 members.
@@ -35,9 +36,7 @@ func TestClaims(t *testing.T) {
 			won[a.Record.ID] = true
 		}
 	}
-	if len(won) != 5 {
-		t.Errorf("%d won", len(won))
-	}
+	must.Equal(t, "won", len(won), 5)
 	if available, claimed, total := occupancy(w.d, five.Name); available != 0 || claimed != 5 || total != 5 {
 		t.Errorf("%d available, %d claimed, %d in all", available, claimed, total)
 	}
@@ -136,13 +135,9 @@ func TestQuotaOfPending(t *testing.T) {
 	w.must(ben, lifecycle.Approve{ID: id, Plan: lifecycle.RequestPlan(w.record(id))})
 	w.run(id, bare)
 	used := func() int { return w.m.Quotas(w.d, limited, user(anna), anna)[0].Used }
-	if n := used(); n != 0 {
-		t.Errorf("failed: %d", n)
-	}
+	must.Equal(t, "failed", used(), 0)
 	w.must(anna, lifecycle.Update{ID: id, Parameters: map[string]json.RawMessage{"size": json.RawMessage(`1`)}})
-	if n := used(); n != 1 {
-		t.Errorf("a change waits: %d", n)
-	}
+	must.Equal(t, "a change waits", used(), 1)
 }
 
 // Another instance may replace a failed one without resources. The failed one does not
@@ -237,9 +232,7 @@ func TestDeletedTemplateLeavesClaimed(t *testing.T) {
 	w.want(id, lifecycle.Ready)
 	w.serve(lifecycle.UpdateCheck{ID: id})
 	w.want(id, lifecycle.Ready)
-	if n := len(w.all(lifecycle.Available)); n != 0 {
-		t.Errorf("%d members stay", n)
-	}
+	must.Equal(t, "members stay", len(w.all(lifecycle.Available)), 0)
 }
 
 // An invalid pool is paused after one check, with one notice; a pool whose members fail
@@ -281,9 +274,7 @@ func TestPoolPauses(t *testing.T) {
 			w.fill(pooled())
 		}
 	}
-	if n := len(w.all(lifecycle.Failed)); n != 1 {
-		t.Errorf("%d are kept as evidence", n)
-	}
+	must.Equal(t, "kept as evidence", len(w.all(lifecycle.Failed)), 1)
 	p := w.d.Pools["sandbox/pool"]
 	if p.Failures < 3 || p.Paused != "members failed: no such image" {
 		t.Errorf("%+v", p)
@@ -343,9 +334,7 @@ func TestPoolWithinMax(t *testing.T) {
 	w.runAll(good)
 	w.must(anna, creation(anna, tight))
 	w.fill(tight)
-	if n := len(w.all(lifecycle.Provisioning)); n != 0 {
-		t.Errorf("%d are made beyond the limit", n)
-	}
+	must.Equal(t, "made beyond the limit", len(w.all(lifecycle.Provisioning)), 0)
 	newer := lifecycle.Fill{Name: tight.Name, Template: tight, Digest: digestOf(tight), Source: source("2.0.0")}
 	for range 20 {
 		w.serve(newer)
@@ -360,9 +349,7 @@ func TestPoolWithinMax(t *testing.T) {
 			n++
 		}
 	}
-	if n != 2 {
-		t.Errorf("%d are of the newer version", n)
-	}
+	must.Equal(t, "of the newer version", n, 2)
 }
 
 // occupancy counts the available members of a pool, the claimed ones, and all live ones.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // rowsOfBegin covers requests, first runs and pools.
@@ -87,9 +88,7 @@ func rowsOfBegin() map[string]func(*world) {
 		"3 plan": func(w *world) {
 			id := w.create(anna, planned())
 			w.start()
-			if k := w.ref(id).Kind; k != lifecycle.RunPlan {
-				w.t.Errorf("runs %s", k)
-			}
+			must.Equal(w.t, "runs", w.ref(id).Kind, lifecycle.RunPlan)
 			w.end(id, plan("sha256:p1", lifecycle.Counts{Add: 2}))
 			r := w.want(id, lifecycle.Planned)
 			if r.Applied || r.Run.Counts.Add != 2 || len(w.effects) != 1 || w.effects[0].Notice.Kind != "approval_wanted" {
@@ -243,9 +242,7 @@ func rowsOfBegin() map[string]func(*world) {
 				}
 			}
 			w.fill(pooled())
-			if n := len(w.all(lifecycle.Provisioning)); n != 1 {
-				w.t.Errorf("%d members are made anew", n)
-			}
+			must.Equal(w.t, "members are made anew", len(w.all(lifecycle.Provisioning)), 1)
 		},
 		"8 empty": func(w *world) {
 			w.refused(anna, creation(anna, pooled()), lifecycle.ErrPoolEmpty, "the pool of sandbox/pool is empty")
@@ -272,16 +269,12 @@ func rowsOfBegin() map[string]func(*world) {
 			for _, id := range old {
 				w.want(id, lifecycle.Destroying)
 			}
-			if n := len(w.all(lifecycle.Available)); n != 2 {
-				w.t.Errorf("%d are available", n)
-			}
+			must.Equal(w.t, "available", len(w.all(lifecycle.Available)), 2)
 		},
 		"9 gone": func(w *world) {
 			w.reach(lifecycle.Available)
 			w.serve(lifecycle.Fill{Name: "sandbox/pool"})
-			if n := len(w.all(lifecycle.Available)); n != 0 {
-				w.t.Errorf("%d are available", n)
-			}
+			must.Equal(w.t, "available", len(w.all(lifecycle.Available)), 0)
 		},
 	}
 }

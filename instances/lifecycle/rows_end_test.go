@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // rowsOfEnd covers updates, extensions and the end.
@@ -128,9 +129,7 @@ func rowsOfEnd() map[string]func(*world) {
 			}
 			w.must(anna, lifecycle.Retry{ID: id})
 			w.run(id, good)
-			if got := w.record(id).ExpiresAt.Sub(w.now); got != 10*time.Hour {
-				w.t.Errorf("it lives %s", got)
-			}
+			must.Equal(w.t, "it lives", w.record(id).ExpiresAt.Sub(w.now), 10*time.Hour)
 		},
 		"12 no end": func(w *world) {
 			id := w.create(anna, with(func(t *template.Template) { t.TTL = nil }))
@@ -160,9 +159,7 @@ func rowsOfEnd() map[string]func(*world) {
 			}
 			w.end(id, lost)
 			w.start()
-			if k := w.ref(id).Kind; k != lifecycle.RunDestroy {
-				w.t.Errorf("then runs %s", k)
-			}
+			must.Equal(w.t, "then runs", w.ref(id).Kind, lifecycle.RunDestroy)
 		},
 		"13 keep": func(w *world) {
 			id := w.create(anna, with(func(t *template.Template) { t.TTL.OnExpire = "keep"; t.PerOwner = 2 }))
@@ -451,9 +448,7 @@ func rowsOfRest() map[string]func(*world) {
 				w.must(anna, lifecycle.DestroyNow{ID: id})
 				w.advance(time.Second)
 			}
-			if n := len(w.all(lifecycle.Destroyed)); n != 20 {
-				w.t.Errorf("%d are kept", n)
-			}
+			must.Equal(w.t, "kept", len(w.all(lifecycle.Destroyed)), 20)
 		},
 		"23 drift": func(w *world) {
 			id := w.create(anna, with(func(t *template.Template) { t.Drift = &template.Drift{Every: time.Hour} }))

@@ -127,9 +127,7 @@ func TestPlanPieces(t *testing.T) {
 			t.Errorf("two pieces of kind %q beside each other", p.Kind)
 		}
 	}
-	if got, want := whole.String(), strings.TrimRight(text, "\n"); got != want {
-		t.Errorf("the pieces are %q, want %q", got, want)
-	}
+	must.Equal(t, "the pieces", whole.String(), strings.TrimRight(text, "\n"))
 	long := strings.Repeat("aws_vpc.a: Refreshing state...\n", 10_000)
 	if n := testing.AllocsPerRun(1, func() { planPieces(long) }); n > 10 {
 		t.Errorf("10,000 lines of one kind take %v allocations", n)

@@ -55,9 +55,7 @@ func TestLaunch(t *testing.T) {
 	d.Send(t, "anna", path+"/update", path+"/update", "p.size", "small")
 	d.Shows(t, "anna", path, "being updated")
 	d.Ready(t, id)
-	if got := string(d.Store.Record(t, id).Parameters["size"]); got != `"small"` {
-		t.Errorf("size is %s", got)
-	}
+	must.Equal(t, "size", string(d.Store.Record(t, id).Parameters["size"]), `"small"`)
 	wrong := d.Open(t, 422, "anna", path+"/destroy", d.Fill(t, "anna", path+"/destroy", "typed", id)).Body
 	if !strings.Contains(wrong, `id="errors"`) || !strings.Contains(wrong, `href="#typed"`) {
 		t.Error("no summary of what is wrong")

@@ -51,9 +51,7 @@ func TestInstanceRights(t *testing.T) {
 			}
 			for _, path := range pages {
 				got := d.Visit(t, c.who, path, nil)
-				if got.Status != c.status {
-					t.Errorf("%s: %d, want %d", path, got.Status, c.status)
-				}
+				must.Equal(t, path, got.Status, c.status)
 				if c.status != 200 {
 					none := d.Visit(t, c.who, strings.Replace(path, id["ready"], "aaaaaaaaaa", 1), nil)
 					if a, b := plainBody(got.Body, id["ready"]), plainBody(none.Body, "aaaaaaaaaa"); a != b || none.Status != got.Status {

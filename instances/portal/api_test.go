@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/states"
 )
@@ -301,16 +302,12 @@ func TestPages(t *testing.T) {
 			}
 			got[instance.ID] = true
 		}
-		if page.Count != 7 {
-			t.Errorf("count %d", page.Count)
-		}
+		must.Equal(t, "count", page.Count, 7)
 		if next = page.Next; next == "" {
 			break
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got, want)
 	var admins api.AdminInstances
 	s.Want(t, 200, &admins, admin, "GET", "admin/instances?limit=500", "")
 	if admins.Phases["provisioning"] != 7 || len(admins.Instances.Instances) != 7 {

@@ -17,8 +17,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/internal/access"
@@ -56,9 +54,7 @@ func TestForward(t *testing.T) {
 		// The client is not a trusted proxy, so its X-Forwarded-For is not passed on.
 		"X-Forwarded-For": "127.0.0.1", "X-Request-Id": "r1", "X-Hopped": "",
 	}
-	if diff := cmp.Diff(got, want); diff != "" {
-		t.Errorf("request (-got +want)\n%s", diff)
-	}
+	must.Match(t, "request", got, want)
 
 	resp, _ = ask(t, http.MethodGet, leader.URL+"/api/v1/me", "")
 	if seen, _ := leader.took(); resp.StatusCode != http.StatusAccepted || len(seen) != 2 {
@@ -119,9 +115,7 @@ func TestForwardForeign(t *testing.T) {
 	} {
 		follower.leads(address, false)
 		resp, _ := ask(t, http.MethodPost, follower.URL+"/api/v1/instances", "{}", "Authorization", "Bearer secret")
-		if resp.StatusCode != http.StatusServiceUnavailable {
-			t.Errorf("%q: %d", address, resp.StatusCode)
-		}
+		must.Equal(t, address, resp.StatusCode, http.StatusServiceUnavailable)
 	}
 	if stolen.Load() != 0 || dialed.Load() != 0 {
 		t.Errorf("%d requests and %d connections to addresses that nobody proved", stolen.Load(), dialed.Load())
@@ -258,9 +252,7 @@ func TestForwardRefuses(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer x")
 	resp := must.Get(http.DefaultClient.Do(r))(t)
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusRequestEntityTooLarge {
-		t.Errorf("chunked and too large: %d", resp.StatusCode)
-	}
+	must.Equal(t, "chunked and too large", resp.StatusCode, http.StatusRequestEntityTooLarge)
 	if leader.asked.Load() != 1 {
 		t.Errorf("the leader was asked %d times, want once", leader.asked.Load())
 	}
@@ -306,9 +298,7 @@ func TestForwardLimit(t *testing.T) {
 	for range client {
 		waiting.Go(func() {
 			resp, _ := ask(t, http.MethodPost, follower.URL+"/api/v1/instances", "{}")
-			if resp.StatusCode != http.StatusNoContent {
-				t.Errorf("one that waited: %d", resp.StatusCode)
-			}
+			must.Equal(t, "one that waited", resp.StatusCode, http.StatusNoContent)
 		})
 	}
 	for range client {
@@ -322,9 +312,7 @@ func TestForwardLimit(t *testing.T) {
 	if resp, _ := ask(t, http.MethodPost, follower.URL+"/api/v1/instances", "{}"); resp.StatusCode != http.StatusNoContent {
 		t.Errorf("afterwards: %d", resp.StatusCode)
 	}
-	if arrived.Load() != client+1 {
-		t.Errorf("%d changes reached the leader", arrived.Load())
-	}
+	must.Equal(t, "changes reached the leader", arrived.Load(), client+1)
 }
 
 // TestForwardRoles shows what a portal and a runner answer themselves: a portal nothing, a

@@ -164,9 +164,7 @@ func TestOfferReported(t *testing.T) {
 		}
 		heard = append(heard, e.Instance+" "+e.Action)
 	}
-	if diff := cmp.Diff([]string{id + " offered", mine + " created"}, heard); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", heard, []string{id + " offered", mine + " created"})
 }
 
 // TestNestedGroup lets a group of groups own an instance: one rule decides which groups a

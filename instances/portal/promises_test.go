@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed-141914ff/okara/instances/api"
@@ -126,9 +125,7 @@ func TestCounts(t *testing.T) {
 		s.Want(t, 200, &tpl, anna, "GET", "templates/lab/vpc", "")
 		v := must.Get(s.Store.View(t.Context()))(t)
 		got := []int{len(v.Document.Records), list.Count, list.Used, list.Limit, me.Quota.Used, me.Quota.Limit}
-		if diff := cmp.Diff([]int{n, n, n, 5, n, 5}, got); diff != "" {
-			t.Errorf("of ledger, list, its use and limit, and what I am told (-want +got):\n%s", diff)
-		}
+		must.Match(t, "of ledger, list, its use and limit, and what I am told", got, []int{n, n, n, 5, n, 5})
 		if tpl.Quota == nil || tpl.Quota.Used != n || tpl.Quota.Limit != 3 {
 			t.Errorf("of the template: %+v, want %d of 3", tpl.Quota, n)
 		}
@@ -172,17 +169,13 @@ func TestMetrics(t *testing.T) {
 		`okara_instance_queue`: 1, `okara_pool_available lab/pool`: 2, `okara_pool_paused lab/pool`: 0, `okara_pool_paused lab/team`: 1,
 		`okara_leader`: 1, `okara_expiry_lag_seconds`: 0, `okara_ledger_commit_seconds`: 1,
 	}
-	if diff := cmp.Diff(want, gathered(t, to)); diff != "" {
-		t.Errorf("metrics (-want +got):\n%s", diff)
-	}
+	must.Match(t, "metrics", gathered(t, to), want)
 	late = 8*time.Hour + time.Minute
 	if got := gathered(t, to)["okara_expiry_lag_seconds"]; got != 60 {
 		t.Errorf("a minute after the end of one: %v seconds", got)
 	}
 	leads = false
-	if diff := cmp.Diff(map[string]float64{"okara_leader": 0, "okara_ledger_commit_seconds": 1}, gathered(t, to)); diff != "" {
-		t.Errorf("of who does not lead (-want +got):\n%s", diff)
-	}
+	must.Match(t, "of who does not lead", gathered(t, to), map[string]float64{"okara_leader": 0, "okara_ledger_commit_seconds": 1})
 }
 
 // gathered returns the values of metrics by name and labels; for histograms the number of

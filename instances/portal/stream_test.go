@@ -88,9 +88,7 @@ func TestLogStream(t *testing.T) {
 		}
 	}
 	read(frames, "first\nä")
-	if want := fmt.Sprint("1-", len(got)); last != want {
-		t.Errorf("id %s, want %s", last, want)
-	}
+	must.Equal(t, "id", last, fmt.Sprint("1-", len(got)))
 	stop() // the connection breaks
 	s.Results.Append("\ndata: x\r\n\nsecond\n")
 	frames, _ = streamOf(t, s, anna, path, last)

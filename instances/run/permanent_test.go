@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // Errors are worded as by tofu, terraform and providers.
@@ -38,8 +39,6 @@ func TestPermanent(t *testing.T) {
 		"Invalid response from the API": false,
 		"":                              false,
 	} {
-		if got := run.Permanent(message); got != want {
-			t.Errorf("%q: %t", message, got)
-		}
+		must.Equal(t, message, run.Permanent(message), want)
 	}
 }

@@ -153,9 +153,7 @@ func TestConnection(t *testing.T) {
 		URL:     "https://k7m2p9x4tq.example.com/u/" + encoded + "?q=" + encoded + "&r=" + strings.ReplaceAll(encoded, "%20", "+") + "#" + strings.ReplaceAll(encoded, "a", "A")[:1] + "%20B%2F..%2F%3F%23%26%25%1B%5B2J%22%3C%C3%9C",
 		Message: "ssh a b/../?#&%\ufffd[2J\"<ü@a b/../?#&%\ufffd[2J\"<ü",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got, want)
 	if got, err := connection(t, `url = outputs.o`, scope("https://a.example/x?y")); err != nil || got.URL != "https://a.example/x?y" {
 		t.Errorf("got %v, %v", got, err)
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -76,17 +74,13 @@ func TestScheduleBlock(t *testing.T) {
 	want := &timetable.Schedule{
 		Variable: "running", Stopped: json.RawMessage("false"), Started: json.RawMessage("true"), Stop: "0 20 * * 1-5", Start: "0 7 * * 1-5", Timezone: "Europe/Berlin",
 	}
-	if diff := cmp.Diff(want, got.Schedule); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got.Schedule, want)
 	b := must.Get(got.Canonical())(t)
 	again, err := template.ParseCanonical(b, template.Known{})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, b)
 	}
-	if diff := cmp.Diff(got, again); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got, again)
 	s := must.Get(template.NewSchema(got, switchable()))(t)
 	if _, err := s.CheckParameters(values("running", "true")); err == nil || !strings.Contains(err.Error(), "unknown parameter") {
 		t.Errorf("a launcher sets the variable: %v", err)
@@ -168,9 +162,7 @@ func TestChart(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, b)
 	}
-	if diff := cmp.Diff(first, second); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", second, first)
 }
 
 // TestChartRefuses refuses what only modules have.

@@ -93,15 +93,9 @@ func TestSchemaJSON(t *testing.T) {
 	for _, name := range []string{"tags", "zones", "any"} {
 		delete(properties, name)
 	}
-	if diff := cmp.Diff(want, properties); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]any{"name"}, got["required"]); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]any{"name", "size", "count", "secret", "tags", "zones", "any"}, got["x-okara-order"]); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", properties, want)
+	must.Match(t, "value", got["required"], []any{"name"})
+	must.Match(t, "value", got["x-okara-order"], []any{"name", "size", "count", "secret", "tags", "zones", "any"})
 }
 
 // Shows: platform 12 | typed parameters; anonymous pools | the module's description, narrowed
@@ -109,9 +103,7 @@ func TestCheckParameters(t *testing.T) {
 	s := mustSchema(t, opened)
 	got := must.Get(s.CheckParameters(values("name", ` "abc" `, "tags", `{"b":"${file(\"x\")}","a":"<","a":"2"}`, "secret", `"s3cret"`)))(t)
 	want := values("name", `"abc"`, "size", `"large"`, "count", "2", "secret", `"s3cret"`, "tags", `{"a":"2","b":"${file(\"x\")}"}`, "zones", "[]", "any", "null")
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got, want)
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	if _, err := s.CheckParameters(values("name", `"abc"`, "any", deep(15))); err != nil {
 		t.Errorf("16 levels in all: %v", err)
@@ -142,9 +134,7 @@ func TestCheckParameters(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := s.CheckParameters(tt.given)
-			if diff := cmp.Diff(tt.want, fields(t, err)); diff != "" {
-				t.Error(diff)
-			}
+			must.Match(t, "value", fields(t, err), tt.want)
 			if err != nil && strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("the value is shown: %v", err)
 			}
@@ -201,9 +191,7 @@ func TestSensitive(t *testing.T) {
 	if !s.Sensitive("secret") || s.Sensitive("size") {
 		t.Error("the wrong parameter is sensitive")
 	}
-	if diff := cmp.Diff([]string{"name", "secret"}, s.SensitiveVariables()); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", s.SensitiveVariables(), []string{"name", "secret"})
 	if strings.Contains(string(s.JSON()), `"default":"x"`) {
 		t.Errorf("the default is shown: %s", s.JSON())
 	}
@@ -274,9 +262,7 @@ func TestNarrowed(t *testing.T) {
 		_, err := s.CheckParameters(values("p", v))
 		got[v] = err == nil
 	}
-	if diff := cmp.Diff(map[string]bool{`"abz"`: true, `"bz"`: false, `"ab"`: false, `"z"`: false}, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got, map[string]bool{`"abz"`: true, `"bz"`: false, `"ab"`: false, `"z"`: false})
 }
 
 // TestWhen asks for a parameter only if others have certain values: otherwise it has its

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/must"
 )
@@ -128,12 +126,8 @@ func TestParseWhole(t *testing.T) {
 		Drift: &template.Drift{Every: 24 * time.Hour, Remediate: true}, Update: "auto",
 		Notices: []time.Duration{24 * time.Hour, 30 * time.Minute}, Cost: &template.Cost{Hourly: 0.42, Currency: "EUR"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]string{"team"}, got.Claims()); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got, want)
+	must.Match(t, "value", got.Claims(), []string{"team"})
 	for group, want := range map[string]bool{"team-a": true, "other": false} {
 		if got.AdmitsGroup(group) != want {
 			t.Errorf("group %s: want %v", group, want)
@@ -148,9 +142,7 @@ func TestParseDefaults(t *testing.T) {
 		Name: "a/b", Enabled: true, Visible: true, Module: template.ModuleRef{Address: "net/vpc/aws"},
 		Executor: "local", Owner: "user", Approval: "none", Timeout: time.Hour, Retries: 2, Update: "manual",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got, want)
 }
 
 // TestCanonical parses what it encodes, and gives the same template the same digest in
@@ -178,9 +170,7 @@ func TestCanonical(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, b)
 		}
-		if diff := cmp.Diff(first, second); diff != "" {
-			t.Error(diff)
-		}
+		must.Match(t, "value", second, first)
 		before, _ := first.Digest()
 		two, _ := second.Digest()
 		if before != two || len(before) != len("sha256:")+64 {
@@ -196,9 +186,7 @@ func TestCanonical(t *testing.T) {
 	if !got.Endless || got.TTL != nil || got.Pool.WhenEmpty != "refuse" || got.Pool.MaxAge != 24*time.Hour {
 		t.Errorf("got %+v, %+v", got, got.Pool)
 	}
-	if diff := cmp.Diff([]string{"department"}, got.Claims()); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got.Claims(), []string{"department"})
 }
 
 // TestParseRefuses reports mistakes with their line.

@@ -56,26 +56,18 @@ func TestSignedTemplates(t *testing.T) {
 		return e.Template.Title + e.Problem
 	}
 	s.publish("acme/vpc", "1.0.0", templateText("acme/vpc", `address = "acme/vpc/aws"`, `title = "one"`))
-	if got := title(); got != "" {
-		t.Errorf("without a signature: %q", got)
-	}
+	must.Equal(t, "without a signature", title(), "")
 	sign("1.0.0", foreign)
-	if got := title(); got != "" {
-		t.Errorf("signed by somebody: %q", got)
-	}
+	must.Equal(t, "signed by somebody", title(), "")
 	sign("1.0.0", key)
 	if got := title(); got != "one" {
 		t.Errorf("signed: %q, %v", got, problems(all))
 	}
 	s.publish("acme/vpc", "1.1.0", templateText("acme/vpc", `address = "acme/vpc/aws"`, `title = "two"`))
-	if got := title(); got != "one" {
-		t.Errorf("beside a version without a signature: %q", got)
-	}
+	must.Equal(t, "beside a version without a signature", title(), "one")
 	s.publish("acme/vpc", "1.2.0", templateText("acme/vpc", `address = "acme/vpc/aws"`, `title = "three"`))
 	sign("1.2.0", key)
-	if got := title(); got != "three" {
-		t.Errorf("a newer one that is signed: %q", got)
-	}
+	must.Equal(t, "a newer one that is signed", title(), "three")
 }
 
 // TestTemplatesNews has a template whose module is published later: it reports what is

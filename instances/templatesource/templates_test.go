@@ -135,9 +135,7 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	want := map[string]string{"a/any": "2.0.0", "a/range": "1.5.0", "a/exact": "2.1.0-rc.1", "a/pinned": "1.4.0", "a/none": "", "a/gone": "", "a/below": ""}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got, want)
 	if e, ok := all.Current("a/pinned"); !ok || e.Source.Path != "modules/small" {
 		t.Errorf("got %+v", e)
 	}
@@ -359,9 +357,7 @@ func TestArtifacts(t *testing.T) {
 	for _, e := range all.All() {
 		got[e.Template.Name] = e.Template.Title + e.Problem
 	}
-	if diff := cmp.Diff(map[string]string{"acme/vpc": "new", "acme/lent": "", "acme/file": "file"}, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got, map[string]string{"acme/vpc": "new", "acme/lent": "", "acme/file": "file"})
 	if e, _ := all.Current("acme/vpc"); e.Template.Max != 20 || !strings.Contains(e.From, "/p/templates/acme/vpc:1.1.0@sha256:") {
 		t.Errorf("max %d, from %s", e.Template.Max, e.From)
 	}
@@ -370,9 +366,7 @@ func TestArtifacts(t *testing.T) {
 		"template acme/other: contains template acme/vpc",
 		`template acme/thief: template.tf.json:1: unknown credential "prod"`,
 	}
-	if diff := cmp.Diff(want, problems(all)); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", problems(all), want)
 
 	s.o.Sources[0].Modules = []string{"*/vpc/*"}
 	all = templatesource.New(s.o)

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -46,9 +44,7 @@ func TestGroups(t *testing.T) {
 	if anna.Issuer != "https://issuer.example" || anna.Subject != "u1" || anna.Label != "Anna" || carla.Label != "u3" {
 		t.Errorf("%+v, %+v", anna.Caller, carla.Caller)
 	}
-	if diff := cmp.Diff(anna.Claims, map[string]string{"name": "Anna", "email": "anna@example.com", "department": "net"}); diff != "" {
-		t.Errorf("claims (-got +want)\n%s", diff)
-	}
+	must.Match(t, "claims", anna.Claims, map[string]string{"name": "Anna", "email": "anna@example.com", "department": "net"})
 	for _, tt := range []struct {
 		name  string
 		grant Grant

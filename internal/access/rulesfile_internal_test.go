@@ -40,9 +40,7 @@ func TestReadRules(t *testing.T) {
 		},
 		NotBefore: []NotBefore{{"https://k8s.test", "alice", time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC)}},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got, want)
 	written := must.Get(json.Marshal(got))(t)
 	if again, err := ParseRules(written); err != nil || !cmp.Equal(got, again) {
 		t.Errorf("what was written reads as %+v, %v", again, err)

@@ -101,18 +101,12 @@ func TestRunToken(t *testing.T) {
 		return statusOf(t, err)
 	}
 	now = now.Add(75*time.Minute - time.Second)
-	if got := allowed(); got != 200 {
-		t.Errorf("15 minutes beyond the time limit, less a second: %d", got)
-	}
+	must.Equal(t, "15 minutes beyond the time limit, less a second", allowed(), 200)
 	now = now.Add(time.Second)
-	if got := allowed(); got != 401 {
-		t.Errorf("15 minutes beyond the time limit: %d", got)
-	}
+	must.Equal(t, "15 minutes beyond the time limit", allowed(), 401)
 	now = now.Add(-time.Hour)
 	over = true
-	if got := allowed(); got != 401 {
-		t.Errorf("the run is over: %d", got)
-	}
+	must.Equal(t, "the run is over", allowed(), 401)
 }
 
 // TestRunTokenState checks that the right of a run to a state counts only in the API that

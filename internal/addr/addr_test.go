@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func TestParseModule(t *testing.T) {
@@ -122,9 +123,7 @@ func checkParse[T any](t *testing.T, got, want T, err error, wantErr string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(got, want, cmp.Comparer(func(a, b addr.Version) bool { return a == b })); diff != "" {
-			t.Errorf("(-got +want)\n%s", diff)
-		}
+		must.Match(t, "value", got, want, cmp.Comparer(func(a, b addr.Version) bool { return a == b }))
 		return
 	}
 	if _, ok := errors.AsType[*addr.SyntaxError](err); !ok || !strings.Contains(err.Error(), wantErr) {

@@ -56,9 +56,7 @@ func TestLayoutNames(t *testing.T) {
 			repository, workspace := must.GetBoth(l.Instance("sandbox", "vpc", "k7m2p9x4tq"))(t)
 			got := []string{l.Module(m), l.Provider(own), l.MirrorOf(mirrored), state, l.CatalogRepo(), l.QueueRepo(),
 				template, repository + " " + workspace, l.Ledger(1), l.Ledger(12)}
-			if diff := cmp.Diff(got, tt.want); diff != "" {
-				t.Errorf("(-got +want)\n%s", diff)
-			}
+			must.Match(t, "value", got, tt.want)
 			want := []addr.Item{
 				{Kind: addr.KindModule, Module: m}, {Kind: addr.KindProvider, Provider: own}, {Kind: addr.KindMirror, Provider: mirrored},
 				{Kind: addr.KindState, State: "shop.prod"}, {Kind: addr.KindCatalog}, {Kind: addr.KindQueue},

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/must"
 )
@@ -90,9 +88,7 @@ func TestVersionOrder(t *testing.T) {
 	for _, v := range versions {
 		got = append(got, v.String())
 	}
-	if diff := cmp.Diff(got, want); diff != "" {
-		t.Errorf("(-got +want)\n%s", diff)
-	}
+	must.Match(t, "value", got, want)
 }
 
 func TestEdition(t *testing.T) {

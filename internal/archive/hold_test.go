@@ -7,9 +7,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 const (
@@ -67,19 +66,13 @@ func TestHoldBack(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			hold := tt.hold
 			got := mustList(t, tt.tree, archive.Options{Hold: &hold})
-			if diff := cmp.Diff(paths(got), tt.files); diff != "" {
-				t.Errorf("files (-got +want)\n%s", diff)
-			}
+			must.Match(t, "files", paths(got), tt.files)
 			var held []string
 			for _, d := range hold.Held {
 				held = append(held, d.Path)
 			}
-			if diff := cmp.Diff(held, tt.held); diff != "" {
-				t.Errorf("held back (-got +want)\n%s", diff)
-			}
-			if hold.ByTracked != (tt.hold.Tracked != nil) {
-				t.Errorf("shipped by what git tracks: %v", hold.ByTracked)
-			}
+			must.Match(t, "held back", held, tt.held)
+			must.Equal(t, "shipped by what git tracks", hold.ByTracked, (tt.hold.Tracked != nil))
 		})
 	}
 	if got := paths(mustList(t, values, archive.Options{})); len(got) != len(values) {
@@ -96,9 +89,7 @@ func TestHoldBackNamed(t *testing.T) {
 		mustList(t, tree, archive.Options{Hold: &hold})
 	}
 	want := map[string]bool{"*.tfvars": true, "a.*": true, "b/.env": true, "/build/x.txt": true, "*.pem": false, "/.env": false}
-	if diff := cmp.Diff(named, want); diff != "" {
-		t.Errorf("got - want +\n%s", diff)
-	}
+	must.Match(t, "value", named, want)
 }
 
 // TestHoldBackIgnored checks that a tree that git ignores ships with a notice.

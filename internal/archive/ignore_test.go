@@ -65,12 +65,8 @@ func TestIgnore(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := mustList(t, tt.tree, archive.Options{})
-			if diff := cmp.Diff(paths(got), tt.files); diff != "" {
-				t.Errorf("files (-got +want)\n%s", diff)
-			}
-			if diff := cmp.Diff(got.Dropped, tt.drops); diff != "" {
-				t.Errorf("dropped (-got +want)\n%s", diff)
-			}
+			must.Match(t, "files", paths(got), tt.files)
+			must.Match(t, "dropped", got.Dropped, tt.drops)
 		})
 	}
 }

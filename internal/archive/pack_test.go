@@ -83,9 +83,7 @@ func TestPackIsDeterministic(t *testing.T) {
 	}
 	// The content digest is stored in every registry: it must not change.
 	const golden = "sha256:d8c94968d9e4b879c1142d4dec27752af7fce012eee2e9c7bdd9b47e06824dcc"
-	if one.ContentDigest != golden {
-		t.Errorf("content digest %s, want %s", one.ContentDigest, golden)
-	}
+	must.Equal(t, "content digest", one.ContentDigest, golden)
 }
 
 func TestPackHoldsTheSameInBothForms(t *testing.T) {
@@ -138,9 +136,7 @@ func TestPackHoldsTheSameInBothForms(t *testing.T) {
 			t.Errorf("%s has time %v", e.Name, e.Time)
 		}
 	}
-	if diff := cmp.Diff(names, []string{"a.tf", "a/", "a/b.tf", "a/deep/", "a/deep/ü.tf"}); diff != "" {
-		t.Errorf("order (-got +want)\n%s", diff)
-	}
+	must.Match(t, "order", names, []string{"a.tf", "a/", "a/b.tf", "a/deep/", "a/deep/ü.tf"})
 }
 
 func TestPackLeavesNothingAfterAnError(t *testing.T) {
@@ -227,9 +223,7 @@ func TestListLinks(t *testing.T) {
 				return
 			}
 			got := slices.DeleteFunc(paths(tree), func(name string) bool { return name == "main.tf" || name == "sub/a.tf" })
-			if diff := cmp.Diff(got, strings.Fields(tt.files), cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("(-got +want)\n%s", diff)
-			}
+			must.Match(t, "value", got, strings.Fields(tt.files), cmpopts.EquateEmpty())
 			said := tt.left == ""
 			for _, l := range tree.Links {
 				said = said || l.Path+": "+l.Reason == tt.left

@@ -182,9 +182,7 @@ func TestUnpackForeign(t *testing.T) {
 					}
 					return err
 				}))
-				if diff := cmp.Diff(got, []string{"top/a/b/c/d.txt", "top/a/b/main.tf"}); diff != "" {
-					t.Errorf("files (-got +want)\n%s", diff)
-				}
+				must.Match(t, "files", got, []string{"top/a/b/c/d.txt", "top/a/b/main.tf"})
 			})
 		}
 	}
@@ -220,9 +218,7 @@ func TestUnpackForms(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tree(t, dir), map[string]string{"main.tf": "x", "l": "-> main.tf"}); diff != "" {
-				t.Errorf("(-got +want)\n%s", diff)
-			}
+			must.Match(t, "value", tree(t, dir), map[string]string{"main.tf": "x", "l": "-> main.tf"})
 		})
 	}
 }

@@ -16,8 +16,6 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/must"
 )
@@ -92,9 +90,7 @@ func TestUnpackUpload(t *testing.T) {
 		"main.tf": "text", "a": "/", "a/b": "/", "a/b/up": "-> ../../main.tf", "a/root": "-> ..", "dir": "-> modules/a/", "self": "-> self",
 		"gone": "-> ./none/at/all", "modules": "/", "modules/a": "/", "modules/a/run.sh": "x",
 	}
-	if diff := cmp.Diff(want, tree(t, dir)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Match(t, "value", tree(t, dir), want)
 	if info, err := os.Stat(filepath.Join(dir, "modules/a/run.sh")); err != nil || info.Mode().Perm()&0o100 == 0 {
 		t.Errorf("%v %v", info, err)
 	}

@@ -127,9 +127,7 @@ func TestOverTime(t *testing.T) {
 		a.change(time.Now(), "a3")
 		time.Sleep(writeEvery)
 		shows("on the next day", b, "a3 a2 b1 a1")
-		if n := len(tagsOf(t, r)); n != 3 {
-			t.Errorf("%d tags, want two of a and one of b", n)
-		}
+		must.Equal(t, "tags", len(tagsOf(t, r)), 3)
 
 		outage.Store(true)
 		b.change(time.Now(), "b2")

@@ -39,9 +39,7 @@ func TestSafeRecord(t *testing.T) {
 		t.Errorf("detail %q", r.Detail)
 	}
 	r.Detail = ""
-	if diff := cmp.Diff(r, Record{Subject: "anna\ufffd\ufffd", UserAgent: "tofu\ufffd[2J {}", Action: "yank"}); diff != "" {
-		t.Errorf("got - want +:\n%s", diff)
-	}
+	must.Match(t, "value", r, Record{Subject: "anna\ufffd\ufffd", UserAgent: "tofu\ufffd[2J {}", Action: "yank"})
 }
 
 // TestPart encodes a part and parses it, and parses one of an okara that chained parts.

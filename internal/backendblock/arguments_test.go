@@ -64,9 +64,7 @@ func TestFirstWins(t *testing.T) {
 		Repository: "one/x", LockTimeout: 5 * time.Minute,
 		Encryption: []backendblock.Encryption{{KeyID: "awskms://a"}, {KeyID: "/module/key.bin"}},
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("backend differs (-want +got):\n%s", d)
-	}
+	must.Match(t, "backend differs", got, want)
 	if err := a.Set("repostory", cty.StringVal("x")); err == nil || !strings.Contains(err.Error(), "no argument \"repostory\"\nhint: valid arguments are repository, ") {
 		t.Errorf("got %v", err)
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/must"
 )
@@ -48,7 +46,5 @@ func TestPage(t *testing.T) {
 		must.Succeed(t, os.WriteFile(file, []byte(page.String()), 0o644))
 	}
 	got := must.Get(os.ReadFile(file))(t)
-	if d := cmp.Diff(page.String(), string(got)); d != "" {
-		t.Errorf("%s is not what the table says; make docs writes it (-want +got):\n%s", file, d)
-	}
+	must.Match(t, file+": is not what the table says; make docs writes it", string(got), page.String())
 }

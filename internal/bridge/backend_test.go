@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -176,9 +174,7 @@ func TestReadBackend(t *testing.T) {
 			if !got.Declared {
 				t.Error("the block was not found")
 			}
-			if d := cmp.Diff(tt.want, got.Backend); d != "" {
-				t.Errorf("backend differs (-want +got):\n%s", d)
-			}
+			must.Match(t, "backend differs", got.Backend, tt.want)
 		})
 	}
 }
@@ -261,13 +257,9 @@ func TestRecordedSettings(t *testing.T) {
 	env := environment(nil)
 	got := must.Get(bridge.Read(dir, bridge.ReadOptions{Getenv: env}))(t)
 	want := backendblock.Backend{Repository: repository, Compression: "none", LockTTL: time.Minute}
-	if d := cmp.Diff(want, got.Backend); d != "" {
-		t.Errorf("backend differs (-want +got):\n%s", d)
-	}
+	must.Match(t, "backend differs", got.Backend, want)
 	got = must.Get(bridge.Read(dir, bridge.ReadOptions{Getenv: env, Reconfigure: true, BackendConfig: []string{"repository=new.example.com/x"}}))(t)
-	if d := cmp.Diff([]string{"new.example.com/x"}, got.Repositories()); d != "" {
-		t.Errorf("repositories differ (-want +got):\n%s", d)
-	}
+	must.Match(t, "repositories differ", got.Repositories(), []string{"new.example.com/x"})
 	if got.Backend.LockTTL != 0 {
 		t.Error("-reconfigure kept an old setting")
 	}

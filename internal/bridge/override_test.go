@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/internal/must"
 )
@@ -37,9 +35,7 @@ terraform {
 // Shows: mistakes 37
 func TestOverride(t *testing.T) {
 	got := mustRead(t, files{"main.tf": block(`repository = "registry.example.com/team/state"`)}).Override()
-	if d := cmp.Diff(wantOverride, string(got)); d != "" {
-		t.Errorf("override differs (-want +got):\n%s", d)
-	}
+	must.Match(t, "override differs", string(got), wantOverride)
 }
 
 func TestOverrideRemoteState(t *testing.T) {

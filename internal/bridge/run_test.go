@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/bridge"
@@ -63,9 +62,7 @@ func TestRun(t *testing.T) {
 		t.Fatalf("got %+v, %v", res, err)
 	}
 	want := string(c.Override()) + "drwx------\n2\n[profile okara]\n[services okara]\n[okara]\n"
-	if d := cmp.Diff(want, out); d != "" {
-		t.Errorf("the command saw (-want +got):\n%s", d)
-	}
+	must.Match(t, "the command saw", out, want)
 	dir := must.Get(os.ReadFile(filepath.Join(c.Dir, "run-dir")))(t)
 	for _, gone := range []string{strings.TrimSpace(string(dir)), filepath.Join(c.Dir, "okara_override.tf")} {
 		if _, err := os.Stat(gone); !os.IsNotExist(err) {
@@ -94,9 +91,7 @@ func TestRunSweepsLeftovers(t *testing.T) {
 	if err != nil || res.Code != 0 {
 		t.Fatalf("got %+v, %v", res, err)
 	}
-	if d := cmp.Diff("okara-scratch-going\nokara-scratch-shared\n", out); d != "" {
-		t.Errorf("what is left differs (-want +got):\n%s", d)
-	}
+	must.Match(t, "what is left differs", out, "okara-scratch-going\nokara-scratch-shared\n")
 }
 
 func TestRunWithoutBackend(t *testing.T) {
@@ -105,9 +100,7 @@ func TestRunWithoutBackend(t *testing.T) {
 	if err != nil || res.Code != 128+15 {
 		t.Fatalf("got %+v, %v", res, err)
 	}
-	if out != "run: "+os.Getenv("OKARA_RUN")+"\nmain.tf\n" {
-		t.Errorf("the leftover of a killed run is there:\n%s", out)
-	}
+	must.Equal(t, "the leftover of a killed run is there", out, "run: "+os.Getenv("OKARA_RUN")+"\nmain.tf\n")
 }
 
 func TestRunRefuses(t *testing.T) {

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/must"
 )
@@ -30,18 +28,14 @@ func TestParseCommandLine(t *testing.T) {
 		{"plan -var a=b -var-file=c --var=d=e", commandLine{Dir: ".", Command: "plan", Variables: []string{"-var=a=b", "-var-file=c", "-var=d=e"}, Rest: []string{"plan", "-var", "a=b", "-var-file=c", "--var=d=e"}}},
 		{"plan -backend-config=a=b -chdir=x", commandLine{Dir: ".", Command: "plan", Rest: []string{"plan", "-backend-config=a=b", "-chdir=x"}}},
 	} {
-		if d := cmp.Diff(tt.want, parseCommandLine(strings.Fields(tt.args))); d != "" {
-			t.Errorf("%s (-want +got):\n%s", tt.args, d)
-		}
+		must.Match(t, tt.args, parseCommandLine(strings.Fields(tt.args)), tt.want)
 	}
 }
 
 // TestLockWait: the command's value takes precedence over the block's, even if it is 0s.
 func TestLockWait(t *testing.T) {
 	o := Options{Config: Config{Backend: backendblock.Backend{LockTimeout: time.Minute}}}
-	if got := o.lockWait(); got != time.Minute {
-		t.Errorf("without a flag: %s", got)
-	}
+	must.Equal(t, "without a flag", o.lockWait(), time.Minute)
 	if o.LockWait = parseCommandLine([]string{"plan", "-lock-timeout=0s"}).LockTimeout; o.lockWait() != 0 {
 		t.Errorf("with 0s: %s", o.lockWait())
 	}

@@ -57,9 +57,7 @@ func TestCachePolicy(t *testing.T) {
 				if got != tt.want || !errors.Is(err, tt.wantErr) {
 					t.Errorf("got %d, %v; want %d, %v", got, err, tt.want, tt.wantErr)
 				}
-				if loads != tt.wantLoads {
-					t.Errorf("%d loads, want %d", loads, tt.wantLoads)
-				}
+				must.Equal(t, "loads", loads, tt.wantLoads)
 			})
 		})
 	}
@@ -115,14 +113,10 @@ func TestCacheMissing(t *testing.T) {
 				t.Fatalf("got %v, want not found", err)
 			}
 		}
-		if loads != 1 {
-			t.Errorf("%d loads for three questions, want 1", loads)
-		}
+		must.Equal(t, "loads for three questions", loads, 1)
 		time.Sleep(missingTTL)
 		_, _ = c.Get(t.Context(), "k", Policy{Fresh: time.Hour}, load)
-		if loads != 2 {
-			t.Errorf("%d loads after the answer expired, want 2", loads)
-		}
+		must.Equal(t, "loads after the answer expired", loads, 2)
 	})
 }
 
@@ -154,9 +148,7 @@ func TestCacheCoalesces(t *testing.T) {
 		}
 		cancel()
 		wg.Wait()
-		if loads != 1 {
-			t.Errorf("%d loads, want 1", loads)
-		}
+		must.Equal(t, "loads", loads, 1)
 	})
 }
 

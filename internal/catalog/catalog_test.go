@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -47,9 +45,7 @@ func TestListAges(t *testing.T) {
 		t.Errorf("a list is not as old as it may be: %v", got)
 	}
 	s.pass(6 * time.Minute)
-	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.1.0", "1.0.0"}); diff != "" {
-		t.Errorf("after a refresh, got - want +:\n%s", diff)
-	}
+	must.Match(t, "after a refresh", s.listed(t, vpc), []string{"1.1.0", "1.0.0"})
 }
 
 // TestTagTTL moves the tag of a module: the catalog serves the cached value until the TTL
@@ -68,9 +64,7 @@ func TestTagTTL(t *testing.T) {
 			t.Error("the same digest is another value")
 		}
 	})
-	if diff := cmp.Diff(n, map[string]int{"HEAD manifest": 1}); diff != "" {
-		t.Errorf("requests for a tag that did not move, got - want +:\n%s", diff)
-	}
+	must.Match(t, "requests for a tag that did not move", n, map[string]int{"HEAD manifest": 1})
 	r := s.repo(vpcRepo)
 	must.Succeed(t, r.PutTag(t.Context(), "1.0.0", must.Fixed(r.Fetch(t.Context(), "1.1.0"))))
 	if within := must.Fixed(s.version(t.Context(), vpc, "1.0.0")); within != known {
@@ -129,9 +123,7 @@ func TestChanged(t *testing.T) {
 	s.module(t, vpc, "1.1.0")
 	s.module(t, "net/dns/aws", "1.0.0")
 	s.Changed(vpcRepo, "1.1.0")
-	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.1.0", "1.0.0"}); diff != "" {
-		t.Errorf("got - want +:\n%s", diff)
-	}
+	must.Match(t, "value", s.listed(t, vpc), []string{"1.1.0", "1.0.0"})
 	if x := must.Fixed(s.Published(t.Context())); len(x.Search(catalog.Filter{})) != 1 {
 		t.Errorf("the index is asked for without need: %v", x.Entries)
 	}
@@ -141,9 +133,7 @@ func TestChanged(t *testing.T) {
 			t.Errorf("the index after a change: %v", x.Entries)
 		}
 	})
-	if diff := cmp.Diff(asked, map[string]int{"GET tags": 1, "GET manifest": 1}); diff != "" {
-		t.Errorf("requests for one more entry, got - want +:\n%s", diff)
-	}
+	must.Match(t, "requests for one more entry", asked, map[string]int{"GET tags": 1, "GET manifest": 1})
 }
 
 // TestPing accepts every answer that a registry without such a repository may give.

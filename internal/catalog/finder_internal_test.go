@@ -106,9 +106,7 @@ func TestFinder(t *testing.T) {
 	must.Succeed(t, artifact.AddCatalogEntry(t.Context(), f.repo(t), artifact.CatalogEntry{Kind: "module", Address: "gone/away/aws", Repository: f.layout.Module(addr.Module{Namespace: "gone", Name: "away", System: "aws"})}))
 
 	// The list of the catalog is enough to find items by address.
-	if got := f.hits(t, "site"); got != "app/site/aws" {
-		t.Errorf("before the sweep: %s", got)
-	}
+	must.Equal(t, "before the sweep", f.hits(t, "site"), "app/site/aws")
 	f.count.Take()
 	f.keep = true // storing it is not part of the refresh
 	waited := f.settle(t)
@@ -121,9 +119,7 @@ func TestFinder(t *testing.T) {
 	} {
 		f.passed.Add(int64(showEvery))
 		f.readNext(t.Context())
-		if got := f.hits(t, text); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
+		must.Equal(t, text, f.hits(t, text), want)
 	}
 	v, _ := must.GetBoth(f.View(t.Context(), "all", func(string, string) bool { return true }))(t)
 	e, ok := v.Has("module", "net/vpc/aws")
@@ -162,9 +158,7 @@ func TestFinder(t *testing.T) {
 	if got := other.hits(t, "aws_vpc"); got != "app/queue/aws app/site/aws" || other.count.Total() != 3 {
 		t.Errorf("after a start: %q with %v", got, other.count.Take())
 	}
-	if got := other.hits(t, "gone"); got != "gone/away/aws" {
-		t.Errorf("what has no version: %q", got)
-	}
+	must.Equal(t, "what has no version", other.hits(t, "gone"), "gone/away/aws")
 }
 
 func (f *found) repo(t testing.TB) *oci.Repo {

@@ -26,9 +26,7 @@ func TestLostBound(t *testing.T) {
 		m.warn("acme/modules/net/vpc/aws", v.Tag())
 		last = v
 	}
-	if n := strings.Count(out.String(), "the tag is skipped"); n != maxLost {
-		t.Errorf("%d lines in the log, want %d", n, maxLost)
-	}
+	must.Equal(t, "lines in the log", strings.Count(out.String(), "the tag is skipped"), maxLost)
 	known := m.lostIn("acme/modules/net/vpc/aws")
 	for v := range known {
 		m.removeLost("acme/modules/net/vpc/aws", v, "")

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -26,16 +24,12 @@ func TestDanglingVersion(t *testing.T) {
 	s.module(t, vpc, "1.0.0")
 	s.dangling.Add(vpcRepo, "1.1.0")
 	s.dangling.Add(vpcRepo, "1.2.0")
-	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.2.0", "1.1.0", "1.0.0"}); diff != "" {
-		t.Errorf("before anybody asks, got - want +:\n%s", diff)
-	}
+	must.Match(t, "before anybody asks", s.listed(t, vpc), []string{"1.2.0", "1.1.0", "1.0.0"})
 	_, v, _, err := s.LatestModule(t.Context(), must.Fixed(addr.ParseModule(vpc)))
 	if err != nil || v.String() != "1.0.0" {
 		t.Errorf("the latest: %s, %v", v, err)
 	}
-	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.0.0"}); diff != "" {
-		t.Errorf("once they are known, got - want +:\n%s", diff)
-	}
+	must.Match(t, "once they are known", s.listed(t, vpc), []string{"1.0.0"})
 	_, err = s.version(t.Context(), vpc, "1.1.0")
 	if _, refused := errors.AsType[*catalog.RefusedError](err); refused || !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("a missing version: %v", err) // an origin may have the version
@@ -45,9 +39,7 @@ func TestDanglingVersion(t *testing.T) {
 	}
 	s.module(t, vpc, "1.1.0")
 	s.pass(time.Hour)
-	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.1.0", "1.0.0"}); diff != "" {
-		t.Errorf("when one is there, got - want +:\n%s", diff)
-	}
+	must.Match(t, "when one is there", s.listed(t, vpc), []string{"1.1.0", "1.0.0"})
 }
 
 // TestDanglingReported marks a version that another component found to be dangling.
@@ -87,15 +79,11 @@ func TestIndex(t *testing.T) {
 		}
 		return list
 	}
-	if diff := cmp.Diff(names(), []string{"net/dns/aws", vpc}); diff != "" {
-		t.Errorf("got - want +:\n%s", diff)
-	}
+	must.Match(t, "value", names(), []string{"net/dns/aws", vpc})
 	s.module(t, "net/zone/aws", "1.0.0")
 	s.pass(time.Hour)
 	n := s.requests(func() {
-		if diff := cmp.Diff(names(), []string{"net/dns/aws", vpc, "net/zone/aws"}); diff != "" {
-			t.Errorf("one more, got - want +:\n%s", diff)
-		}
+		must.Match(t, "one more", names(), []string{"net/dns/aws", vpc, "net/zone/aws"})
 	})
 	if n["GET manifest"] > 2 { // the new one, and the dangling one
 		t.Errorf("requests for one new entry: %v", n)
@@ -129,8 +117,6 @@ func TestSearch(t *testing.T) {
 		for _, it := range x.Search(tt.q) {
 			got = append(got, it.String())
 		}
-		if diff := cmp.Diff(got, tt.want); diff != "" {
-			t.Errorf("%s, got - want +:\n%s", tt.name, diff)
-		}
+		must.Match(t, tt.name, got, tt.want)
 	}
 }

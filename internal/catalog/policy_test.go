@@ -64,9 +64,7 @@ func TestPolicy(t *testing.T) {
 	}
 	s.sign(t, vpcRepo, "1.1.0", key)
 	s.Changed(vpcRepo, must.Fixed(s.repo(vpcRepo).Resolve(t.Context(), "1.1.0")).Digest.String())
-	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.1.0", "1.0.0"}); diff != "" {
-		t.Errorf("once it is signed, got - want +:\n%s", diff)
-	}
+	must.Match(t, "once it is signed", s.listed(t, vpc), []string{"1.1.0", "1.0.0"})
 	if checked["module passed"] < 2 || checked["module refused"] == 0 {
 		t.Errorf("checks: %v", checked)
 	}

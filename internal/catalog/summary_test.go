@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -33,9 +31,7 @@ func TestSummaryMoved(t *testing.T) {
 	was, _ := s.Summary(it, last, l)
 	r := s.repo(vpcRepo)
 	must.Succeed(t, r.PutTag(t.Context(), last.Tag(), must.Fixed(r.Fetch(t.Context(), "1.2.0"))))
-	if diff := cmp.Diff(readSummaries(10), map[string]int{}); diff != "" {
-		t.Errorf("within the time of a tag, got - want +:\n%s", diff)
-	}
+	must.Match(t, "within the time of a tag", readSummaries(10), map[string]int{})
 	s.pass(11 * time.Second)
 	until := time.Now().Add(time.Minute)
 	for {

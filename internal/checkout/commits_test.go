@@ -53,9 +53,7 @@ func TestCommits(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Error(err, d)
 	}
-	if part := checkout.Part(got); part != addr.Minor {
-		t.Errorf("they ask for %s", part)
-	}
+	must.Equal(t, "they ask for", checkout.Part(got), addr.Minor)
 	if all, err := checkout.Commits(t.Context(), vpc, ""); len(all) != 3 || err != nil {
 		t.Error(all, err)
 	}

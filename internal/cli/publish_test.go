@@ -57,9 +57,7 @@ func TestKeepRules(t *testing.T) {
 			if got := names(plan.Tree); !slices.Equal(got, tt.ships) || to.asked != tt.asked || plan.Tree != o.Tree {
 				t.Errorf("ships %q after %d questions", got, to.asked)
 			}
-			if held := len(cli.HeldBack(o.Hold)) > 0; held != (len(tt.ships) == 1) {
-				t.Errorf("told what is held back: %v", held)
-			}
+			must.Equal(t, "told what is held back", len(cli.HeldBack(o.Hold)) > 0, (len(tt.ships) == 1))
 		})
 	}
 }

@@ -145,9 +145,7 @@ func TestRepeats(t *testing.T) {
 			if _, err := s.client(nil).PublishModule(t.Context(), tree, module("1.0.0"), depot.ModuleOptions{}); err != nil {
 				t.Error(err)
 			}
-			if n := requests.Load(); n != 2 {
-				t.Errorf("%d requests, want 2", n)
-			}
+			must.Equal(t, "requests", requests.Load(), 2)
 		})
 	}
 }
@@ -200,9 +198,7 @@ func TestRefusals(t *testing.T) {
 			if err == nil || tt.want != nil && !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("%v, want %v with %q", err, tt.want, tt.text)
 			}
-			if n := requests.Load(); n != tt.requests {
-				t.Errorf("%d requests, want %d", n, tt.requests)
-			}
+			must.Equal(t, "requests", requests.Load(), tt.requests)
 			if strings.Contains(err.Error()+log.String(), secret) || !strings.Contains(log.String(), fmt.Sprint(tt.status)) {
 				t.Errorf("error %v, log %s", err, &log)
 			}
@@ -241,9 +237,7 @@ func TestGitHubToken(t *testing.T) {
 			if got := r.URL.Query(); got.Get("audience") != "https://okara.example.com" || got.Get("api-version") != "2.0" {
 				t.Errorf("query %v", got)
 			}
-			if got := r.Header.Get("Authorization"); got != "Bearer runner-secret" {
-				t.Errorf("Authorization %q", got)
-			}
+			must.Equal(t, "Authorization", r.Header.Get("Authorization"), "Bearer runner-secret")
 			status, body := http.StatusOK, fmt.Sprintf(`{"value":"token-%d"}`, asked)
 			if asked == 3 {
 				status, body = http.StatusForbidden, `{"message":"no"}`

@@ -7,9 +7,8 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -47,9 +46,7 @@ func TestCompare(t *testing.T) {
 		{What: "resource", Name: "aws_vpc.main", Change: description.Removed},
 		{What: "data source", Name: "aws_vpc.main", Change: description.Added},
 	}
-	if d := cmp.Diff(want, description.Compare(before, now)); d != "" {
-		t.Error(d)
-	}
+	must.Match(t, "value", description.Compare(before, now), want)
 	commented := now
 	commented.Inputs = bytes.ReplaceAll(now.Inputs, []byte(`"list(string)"`), []byte(`"list( # one \" of\n  /* all */ string)"`))
 	if same := description.Compare(now, commented); len(same) != 0 {

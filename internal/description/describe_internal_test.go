@@ -10,8 +10,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -59,16 +57,10 @@ func TestDescribe(t *testing.T) {
 			head, _, _ := strings.Cut(raw, `,"x-okara-type"`)
 			raw = head + "}"
 		}
-		if diff := cmp.Diff(raw, want); diff != "" {
-			t.Errorf("%s (-got +want)\n%s", name, diff)
-		}
+		must.Match(t, name, raw, want)
 	}
-	if diff := cmp.Diff(inputs.Required, []string{"any", "name", "pair", "rules", "token"}); diff != "" {
-		t.Errorf("required (-got +want)\n%s", diff)
-	}
-	if diff := cmp.Diff(d.Root.InputOrder, []string{"name", "size", "token", "any", "zones", "pair", "rules"}); diff != "" {
-		t.Errorf("order (-got +want)\n%s", diff)
-	}
+	must.Match(t, "required", inputs.Required, []string{"any", "name", "pair", "rules", "token"})
+	must.Match(t, "order", d.Root.InputOrder, []string{"name", "size", "token", "any", "zones", "pair", "rules"})
 	want := artifact.DescribedModule{
 		Readme:            &artifact.DescribedReadme{Path: "README.md", Text: "# VPC\n"},
 		Outputs:           []artifact.DescribedOutput{{Name: "id", Description: "the ID", Sensitive: true}},
@@ -79,15 +71,11 @@ func TestDescribe(t *testing.T) {
 	}
 	root := d.Root
 	root.Inputs, root.InputOrder = nil, nil
-	if diff := cmp.Diff(root, want); diff != "" {
-		t.Errorf("root (-got +want)\n%s", diff)
-	}
+	must.Match(t, "root", root, want)
 	if len(d.Submodules) != 1 || d.Submodules[0].Path != "modules/subnet" || len(d.Examples) != 1 || d.Examples[0].Path != "examples/simple" {
 		t.Errorf("submodules %+v, examples %+v", d.Submodules, d.Examples)
 	}
-	if diff := cmp.Diff(d.License, &artifact.DescribedLicense{Path: "LICENSE", SPDX: "Apache-2.0"}); diff != "" {
-		t.Errorf("license (-got +want)\n%s", diff)
-	}
+	must.Match(t, "license", d.License, &artifact.DescribedLicense{Path: "LICENSE", SPDX: "Apache-2.0"})
 	if len(d.Diagnostics) == 0 || d.Diagnostics[0].Path != "broken.tf" || d.Diagnostics[0].Line != 1 {
 		t.Errorf("diagnostics %+v", d.Diagnostics)
 	}

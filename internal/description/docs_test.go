@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/seed-141914ff/okara/internal/description"
@@ -55,9 +54,7 @@ func TestRead(t *testing.T) {
 		{Path: "d/host", Kind: description.Data, Title: "DNS: dns_host", Text: "Old form.\n"},
 		{Path: "functions/split", Kind: description.Function, Subcategory: strings.Repeat("x", 200)},
 	}
-	if diff := cmp.Diff(want, d.Pages, cmpopts.EquateEmpty()); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", d.Pages, want, cmpopts.EquateEmpty())
 }
 
 func TestReadRefuses(t *testing.T) {

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/must"
 )
@@ -47,7 +45,5 @@ resource "random_id" "x" { byte_length = 4 }
 		`registry.opentofu.org/hashicorp/random "" child`,
 		`registry.opentofu.org/hashicorp/time "!= 0.14.1, >= 0.14, ~> 0.14" .`,
 	}
-	if diff := cmp.Diff(want, lines); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", lines, want)
 }

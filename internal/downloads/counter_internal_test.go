@@ -116,9 +116,7 @@ func TestCountsWithout(t *testing.T) {
 				if took := time.Since(start); took > countSaveTime { // of the clock in the bubble
 					t.Errorf("the end took %v", took)
 				}
-				if got := c.Total("module", "net/vpc/aws"); got != 1 {
-					t.Errorf("%d downloads, want 1", got)
-				}
+				must.Equal(t, "downloads", c.Total("module", "net/vpc/aws"), 1)
 			})
 		})
 	}

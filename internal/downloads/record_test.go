@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -33,9 +31,7 @@ func TestCounts(t *testing.T) {
 			want[downloads.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}]++
 			must.Succeed(t, downloads.PutCounts(ctx, r, tag, want))
 			got := must.Get(downloads.ReadCounts(ctx, r, tag))(t)
-			if diff := cmp.Diff(got, want); diff != "" {
-				t.Errorf("counts (-got +want)\n%s", diff)
-			}
+			must.Match(t, "counts", got, want)
 		}
 		must.Get(jobs.AddJob(ctx, r, jobs.Recorded{ID: "x", Time: time.Now()}))(t)
 		if _, err := downloads.ReadCounts(ctx, r, jobs.JobTag("x")); !errors.Is(err, oci.ErrCorrupt) {

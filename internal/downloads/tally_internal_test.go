@@ -58,9 +58,7 @@ func TestDays(t *testing.T) {
 						t.Errorf("%s, tools: %v", when, got.Tools)
 					}
 					got.Versions, got.Tools = nil, nil
-					if diff := cmp.Diff(got, want); diff != "" {
-						t.Errorf("%s (-got +want)\n%s", when, diff)
-					}
+					must.Match(t, when, got, want)
 					if c.Month("module", "net/vpc/aws") != 7 || c.Total("module", "net/vpc/aws") != total || c.Total("module", "net/none/aws") != 0 {
 						t.Errorf("%s: %d in a month", when, c.Month("module", "net/vpc/aws"))
 					}

@@ -125,8 +125,6 @@ func TestDurableAnswers(t *testing.T) {
 		}), h}
 		got := httptest.NewRecorder()
 		by.ServeHTTP(got, httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/v2/a/manifests/b", http.NoBody))
-		if got.Code != http.StatusInternalServerError {
-			t.Errorf("%s: status %d", name, got.Code)
-		}
+		must.Equal(t, name+": status", got.Code, http.StatusInternalServerError)
 	}
 }

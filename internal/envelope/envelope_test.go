@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"filippo.io/age"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -48,9 +47,7 @@ func TestSealOpen(t *testing.T) {
 				t.Error("sealed text contains the plain text")
 			}
 			got := must.Get(newEnvelope(t, tt.open).Open(t.Context(), sealed, annotations, aad))(t)
-			if diff := cmp.Diff(plain, got); diff != "" {
-				t.Errorf("plain text (-want +got):\n%s", diff)
-			}
+			must.Match(t, "plain text", got, plain)
 		})
 	}
 }

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/must"
 )
@@ -52,9 +50,7 @@ func TestTempDirOfKilledGoes(t *testing.T) {
 	if info, err := os.Stat(filepath.Dir(dir)); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if n := len(names(t, parent)); n != 2 {
-		t.Errorf("%d directories, want that of the process that goes on and the new one", n)
-	}
+	must.Equal(t, "directories", len(names(t, parent)), 2)
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "text"), nil, 0o400))
 	must.Succeed(t, done())
 	must.Succeed(t, goesOn.Process.Kill())
@@ -98,9 +94,7 @@ func TestCleanUpOfKilled(t *testing.T) {
 	write(t, filepath.Join(elsewhere, "lock"), false)
 	must.Succeed(t, os.Symlink(elsewhere, filepath.Join(parent, "okara-scratch-link")))
 	files.CleanUp(parent)
-	if diff := cmp.Diff(kept, names(t, parent)); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", names(t, parent), kept)
 	if left := names(t, elsewhere); !slices.Equal(left, []string{"lock"}) {
 		t.Errorf("behind the link: %v", left)
 	}

@@ -97,9 +97,7 @@ func TestTimes(t *testing.T) {
 				if _, err := io.Copy(io.Discard, c); err != nil {
 					t.Error(err)
 				}
-				if got := time.Since(start).Round(time.Second); got != test.want {
-					t.Errorf("the connection lived for %v, want %v", got, test.want)
-				}
+				must.Equal(t, "the connection lived for", time.Since(start).Round(time.Second), test.want)
 			})
 		})
 	}

@@ -27,9 +27,7 @@ func TestSystemRoots(t *testing.T) {
 		"a folder": {map[string]string{"SSL_CERT_FILE": dir}, false},
 		"ours":     {map[string]string{"SSL_CERT_FILE": full, "GODEBUG": "x509usefallbackroots=1"}, false},
 	} {
-		if got := systemRoots(func(key string) string { return c.env[key] }); got != c.want {
-			t.Errorf("%s: found %t", name, got)
-		}
+		must.Equal(t, name+": found", systemRoots(func(key string) string { return c.env[key] }), c.want)
 	}
 }
 

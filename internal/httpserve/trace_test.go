@@ -80,9 +80,7 @@ func TestServerSpans(t *testing.T) {
 	if call.Parent().SpanID() != server.SpanContext().SpanID() {
 		t.Error("the span of the request to what is behind is no child of the server's")
 	}
-	if want := fmt.Sprintf("00-%s-%s-01", trace1, call.SpanContext().SpanID()); out != want {
-		t.Errorf("sent on: %q, want %q", out, want)
-	}
+	must.Equal(t, "sent on", out, fmt.Sprintf("00-%s-%s-01", trace1, call.SpanContext().SpanID()))
 	attributes := map[string]string{}
 	for _, a := range server.Attributes() {
 		attributes[string(a.Key)] = a.Value.String()

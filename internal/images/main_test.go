@@ -25,9 +25,7 @@ import (
 func TestBase(t *testing.T) {
 	dir := t.TempDir()
 	got := must.Get(seedCache(dir))(t)
-	if want := "okara.invalid/empty@sha256:7863d89ec1a350c0f53f23abb010fbb11c3c30ea9e1bdb642b8599e63ffb4df6"; got != want {
-		t.Errorf("the base is %s, want %s", got, want)
-	}
+	must.Equal(t, "the base", got, "okara.invalid/empty@sha256:7863d89ec1a350c0f53f23abb010fbb11c3c30ea9e1bdb642b8599e63ffb4df6")
 	src := must.Get(os.ReadFile(filepath.Join(dir, "index.json")))(t)
 	var index ocispec.Index
 	must.Succeed(t, json.Unmarshal(src, &index))

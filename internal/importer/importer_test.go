@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/importer"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/supply"
@@ -76,9 +74,7 @@ module "platform/vpc/aws" {
 func TestImportOpenDepot(t *testing.T) {
 	entries, interval := must.GetBoth(importer.OpenDepot([]byte(openDepotYAML)))(t)
 	got := importer.Render(entries, interval)
-	if diff := cmp.Diff(openDepotHCL, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got, openDepotHCL)
 	if _, err := supply.ParseSet("depot.hcl", []byte(got)); err != nil {
 		t.Errorf("the imported file does not parse: %v", err)
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -34,9 +33,7 @@ func TestKubernetesFromOpenDepot(t *testing.T) {
 		must.Succeed(t, os.WriteFile(golden, []byte(got), 0o600))
 	}
 	want := must.Get(os.ReadFile(golden))(t)
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got, string(want))
 	for _, o := range decode(t, got) {
 		check(t, o)
 	}

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -37,9 +35,7 @@ func TestJob(t *testing.T) {
 			}
 		}
 		got := must.Get(jobs.ReadJob(ctx, r, tag))(t)
-		if diff := cmp.Diff(got, want); diff != "" {
-			t.Errorf("job (-got +want)\n%s", diff)
-		}
+		must.Match(t, "job", got, want)
 		if _, err := jobs.ReadEnd(ctx, r, want.ID); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("no end: %v", err)
 		}
@@ -63,9 +59,7 @@ func TestJobTags(t *testing.T) {
 	for tag, want := range map[string]string{
 		job: "done-" + strings.TrimPrefix(job, "job-"), "done-" + job[4:]: "", job[:30]: "", strings.ToUpper(job): "", job + "0": "", "1.0.0": "", "": "",
 	} {
-		if got := jobs.DoneTag(tag); got != want {
-			t.Errorf("%q: %q, want %q", tag, got, want)
-		}
+		must.Equal(t, tag, jobs.DoneTag(tag), want)
 	}
 	r := ocitest.Repo(t, ocitest.New(t, ocitest.Quirks{}))
 	must.Get(jobs.AddJob(t.Context(), r, jobs.Recorded{ID: "x", Time: time.Unix(1, 0)}))(t)

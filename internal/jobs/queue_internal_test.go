@@ -13,8 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -113,9 +111,7 @@ func TestQueueRetries(t *testing.T) {
 				mustAdd(t, q, "id", Job{Kind: "k"}, true)
 				time.Sleep(6 * time.Hour)
 				synctest.Wait()
-				if diff := cmp.Diff(h.since(start), tt.want); diff != "" {
-					t.Errorf("tries (-got +want)\n%s", diff)
-				}
+				must.Match(t, "tries", h.since(start), tt.want)
 				end := mustEnd(t, q, "id")
 				end.Time = time.Time{}
 				if end != tt.wantEnd {
@@ -124,9 +120,7 @@ func TestQueueRetries(t *testing.T) {
 				mustAdd(t, q, "id", Job{Kind: "k"}, false)
 				time.Sleep(time.Hour)
 				synctest.Wait()
-				if got := len(h.since(start)); got != len(tt.want) {
-					t.Errorf("%d tries after a replay, want %d", got, len(tt.want))
-				}
+				must.Equal(t, "tries after a replay", len(h.since(start)), len(tt.want))
 			})
 		})
 	}
@@ -199,20 +193,14 @@ func TestQueueReplicas(t *testing.T) {
 		mustAdd(t, qb, "c", Job{Kind: "other"}, true)
 		time.Sleep(6 * time.Hour)
 		synctest.Wait()
-		if diff := cmp.Diff(b.since(start), []int{0, 300}); diff != "" {
-			t.Errorf("tries of the second replica (-got +want)\n%s", diff)
-		}
-		if got := len(a.since(start)); got != 5 {
-			t.Errorf("%d tries of the first replica, want those of five minutes", got)
-		}
+		must.Match(t, "tries of the second replica", b.since(start), []int{0, 300})
+		must.Equal(t, "tries of the first replica", len(a.since(start)), 5)
 		for _, q := range []*Queue{qa, qb} {
 			if got := counts(q); got.Waiting != 0 || got.Running != 0 {
 				t.Errorf("%+v, want that nothing waits or runs", got)
 			}
 		}
-		if got := counts(qb).Done; got != 2 {
-			t.Errorf("%d jobs done by the second replica, want 2", got)
-		}
+		must.Equal(t, "jobs done by the second replica", counts(qb).Done, 2)
 		if _, err := ReadEnd(t.Context(), qb.repo, "c"); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("a job that nobody can do: %v, want that it waits", err)
 		}
@@ -277,9 +265,7 @@ func TestQueueFoundEarly(t *testing.T) {
 		start := time.Now()
 		mustAdd(t, q, "id", Job{Kind: "k"}, true)
 		synctest.Wait()
-		if diff := cmp.Diff(h.since(start), []int{0}); diff != "" {
-			t.Errorf("tries (-got +want)\n%s", diff)
-		}
+		must.Match(t, "tries", h.since(start), []int{0})
 	})
 }
 
@@ -360,9 +346,7 @@ func TestQueueForgets(t *testing.T) {
 			}
 			list := must.Get(q.repo.Snapshot(t.Context()))(t)
 			slices.Sort(test.want)
-			if diff := cmp.Diff(test.want, slices.Sorted(slices.Values(list.Tags))); diff != "" {
-				t.Errorf("tags (-want +got):\n%s", diff)
-			}
+			must.Match(t, "tags", slices.Sorted(slices.Values(list.Tags)), test.want)
 		})
 	}
 }

@@ -5,8 +5,6 @@ package lockfile_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/importer"
 	"github.com/seed-141914ff/okara/internal/lockfile"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -22,7 +20,5 @@ func TestDepotEntries(t *testing.T) {
   pin = ["0.13.0"]
 }
 `
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got, want)
 }

@@ -56,9 +56,7 @@ func TestFileWith(t *testing.T) {
 }
 
 provider "registry.opentofu.org/zeta/last"`).Replace(lockSource)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got, want)
 	again := must.Get(lockfile.Parse("x", []byte(got)))(t)
 	if diff := cmp.Diff(got, string(again.With(again.Providers))); diff != "" {
 		t.Errorf("a complete file changed: %s", diff)
@@ -82,9 +80,7 @@ provider "example.com/a/b" {
   ]
 }
 `
-	if diff := cmp.Diff(want, string(l.With([]lockfile.Provider{p}))); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", string(l.With([]lockfile.Provider{p})), want)
 }
 
 func TestParseRefuses(t *testing.T) {

@@ -2,7 +2,11 @@
 
 package must
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
 
 // Get returns the value of a call: must.Get(os.ReadFile(name))(t).
 func Get[T any](v T, err error) func(testing.TB) T {
@@ -36,4 +40,20 @@ func Fixed[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// Equal reports a value that is not the wanted one, and lets the test go on.
+func Equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// Match reports what differs between a value and the wanted one, and lets the test go on.
+func Match(t testing.TB, what string, got, want any, options ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, options...); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }

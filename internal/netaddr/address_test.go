@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 )
 
@@ -61,9 +62,7 @@ func TestIsPublic(t *testing.T) {
 		"2001::1": false, "2001:0:7f00:1::": false,
 		"2606:4700::5efe:808:808": true, "2606:4700::5efe:7f00:1": false, "2606:4700::200:5efe:a00:1": false,
 	} {
-		if got := netaddr.IsPublic(netip.MustParseAddr(ip)); got != want {
-			t.Errorf("%s: public is %v, want %v", ip, got, want)
-		}
+		must.Equal(t, ip+": public", netaddr.IsPublic(netip.MustParseAddr(ip)), want)
 	}
 	if netaddr.IsPublic(netip.Addr{}) {
 		t.Error("no address is public")
@@ -79,8 +78,6 @@ func TestInternalHost(t *testing.T) {
 		"127.0.0.1": true, "127.0.0.1.": true, "127.1": true, "2130706433": true, "0177.0.0.1": true, "0x7f000001": true, "0x7F.1": true, "127.0.0.0x1": true, "0x": true,
 		"::1": true, "fe80::1%eth0": true, "localhost": true, "LOCALHOST.": true, "a.localhost": true, "": true, ".": true,
 	} {
-		if got := netaddr.IsInternal(host); got != want {
-			t.Errorf("%q: internal is %v, want %v", host, got, want)
-		}
+		must.Equal(t, host+": internal", netaddr.IsInternal(host), want)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/must"
@@ -47,9 +46,7 @@ func TestLateList(t *testing.T) {
 		seen = append(seen, len(mustList(t, r)))
 	}
 	// a is missing from two lists after its push, b from the two after its own.
-	if diff := cmp.Diff(seen, []int{0, 0, 1, 2, 2}); diff != "" {
-		t.Errorf("tags in each list (-got +want):\n%s", diff)
-	}
+	must.Match(t, "tags in each list", seen, []int{0, 0, 1, 2, 2})
 	mustPush(t, r, "a")
 	if got := mustList(t, r); len(got) != 2 {
 		t.Errorf("a tag that was pushed again is hidden: %v", got)
@@ -76,9 +73,7 @@ func TestFault(t *testing.T) {
 				_, err := r.Snapshot(t.Context())
 				got = append(got, err != nil)
 			}
-			if diff := cmp.Diff(got, test.want); diff != "" {
-				t.Errorf("failed (-got +want):\n%s", diff)
-			}
+			must.Match(t, "failed", got, test.want)
 		})
 	}
 }
@@ -114,9 +109,7 @@ func TestStale(t *testing.T) {
 	mustPush(t, r, "a")
 	before := mustList(t, r)
 	mustPush(t, r, "b")
-	if diff := cmp.Diff(mustList(t, r), before); diff != "" {
-		t.Errorf("the list changed (-got +want):\n%s", diff)
-	}
+	must.Match(t, "the list changed", mustList(t, r), before)
 }
 
 // Shows: mistakes 23

@@ -72,9 +72,7 @@ func TestRightToInstances(t *testing.T) {
 		for _, action := range []Action{Read, Publish} {
 			template := must.Get(l.Template("sandbox", "vpc"))(t)
 			own, _ := must.GetBoth(l.Instance("sandbox", "vpc", "k7m2p9x4tq"))(t)
-			if got, want := RightTo(l, action, template), (Right{action, addr.KindTemplate, "sandbox/vpc"}); got != want {
-				t.Errorf("%s: %v, want %v", template, got, want)
-			}
+			must.Equal(t, template, RightTo(l, action, template), Right{action, addr.KindTemplate, "sandbox/vpc"})
 			for _, repository := range []string{own, l.Ledger(1), l.Ledger(7), l.QueueRepo(), "p/templates/tfe/acme", "p/templates/sandbox", "p/state/acme" + addr.RunsSuffix} {
 				if got := RightTo(l, action, repository); got != Server() {
 					t.Errorf("%s: %v, want that to the server", repository, got)

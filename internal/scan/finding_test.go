@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/scan"
 )
@@ -26,12 +24,8 @@ func TestFindings(t *testing.T) {
 		{Level: "critical", Rule: "CVE-2", Title: "Overflow", Package: "golang.org/x/net v0.1.0", Fixed: "0.2.0"},
 		{Level: "medium", Rule: "AVD-1", Link: "https://avd.example.com/1", Title: "Open to all", File: "main.tf", Line: 3},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if counts != (scan.Counts{Critical: 1, Medium: 1}) {
-		t.Errorf("counts %v", counts)
-	}
+	must.Match(t, "value", got, want)
+	must.Equal(t, "counts", counts, (scan.Counts{Critical: 1, Medium: 1}))
 	if cut, counts, err := scan.Findings([]byte(twoFindings), 1); err != nil || len(cut) != 1 || cut[0].Level != "critical" || counts.Medium != 1 {
 		t.Errorf("one of two: %v, %v, %v", cut, counts, err)
 	}

@@ -45,9 +45,7 @@ func TestRunCountsBySeverity(t *testing.T) {
 func TestBlocks(t *testing.T) {
 	medium := scan.Counts{Medium: 1}
 	for level, want := range map[string]bool{"": false, "low": true, "medium": true, "high": false, "critical": false} {
-		if got := medium.Blocks(level); got != want {
-			t.Errorf("%q: got %v", level, got)
-		}
+		must.Equal(t, level, medium.Blocks(level), want)
 	}
 }
 
@@ -98,7 +96,5 @@ rootfs --scanners vuln --quiet --exit-code 0 --cache-dir db --skip-db-update --s
 rootfs --quiet --format cyclonedx --skip-db-update --skip-java-db-update --offline-scan d
 fs --scanners vuln --quiet --exit-code 0 --cache-dir db --skip-db-update --skip-java-db-update --offline-scan --format sarif d
 `
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", string(got), want)
 }

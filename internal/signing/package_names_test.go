@@ -18,9 +18,7 @@ func TestPackagePlatform(t *testing.T) {
 	p, v := depottest.DNS(), depottest.MustVersion(t, "1.2.3")
 	want := addr.Platform{OS: "linux", Arch: "amd64"}
 	name := signing.PackageName(p, v, want)
-	if name != "terraform-provider-dns_1.2.3_linux_amd64.zip" {
-		t.Errorf("name %s", name)
-	}
+	must.Equal(t, "name", name, "terraform-provider-dns_1.2.3_linux_amd64.zip")
 	if got, err := signing.PackagePlatform(p, v, name); err != nil || got != want {
 		t.Errorf("%s is for %v, %v", name, got, err)
 	}

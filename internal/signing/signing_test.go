@@ -16,7 +16,6 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -143,9 +142,7 @@ func TestParsePublicKeysSplitsBlocks(t *testing.T) {
 			t.Errorf("armor of %s holds several blocks", k.ID)
 		}
 	}
-	if diff := cmp.Diff(ids, []string{one.ID, two.ID}); diff != "" {
-		t.Errorf("(-got +want)\n%s", diff)
-	}
+	must.Match(t, "value", ids, []string{one.ID, two.ID})
 	signing.SortKeys(keys, day(9))
 	if keys[0].ID != one.ID || !keys[1].Expired(day(9)) {
 		t.Error("an expired key is not last")
@@ -195,12 +192,8 @@ func TestRSAKeyAndGnuPG(t *testing.T) {
 func TestParseSums(t *testing.T) {
 	a, b := strings.Repeat("a", 64), strings.Repeat("B", 64)
 	got := must.Get(signing.ParseSums([]byte(a + "  x.zip\r\n\n" + b + " *y.zip\n")))(t)
-	if diff := cmp.Diff(got, signing.Sums{"x.zip": a, "y.zip": strings.ToLower(b)}); diff != "" {
-		t.Errorf("(-got +want)\n%s", diff)
-	}
-	if diff := cmp.Diff(string(got.Bytes()), a+"  x.zip\n"+strings.ToLower(b)+"  y.zip\n"); diff != "" {
-		t.Errorf("(-got +want)\n%s", diff)
-	}
+	must.Match(t, "value", got, signing.Sums{"x.zip": a, "y.zip": strings.ToLower(b)})
+	must.Match(t, "value", string(got.Bytes()), a+"  x.zip\n"+strings.ToLower(b)+"  y.zip\n")
 	must.Succeed(t, got.Check("x.zip", a))
 	for name, sum := range map[string]string{"x.zip": strings.ToLower(b), "z.zip": a} {
 		if err := got.Check(name, sum); !errors.Is(err, signing.ErrSums) {

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/states"
 )
@@ -97,9 +95,7 @@ func TestDiff(t *testing.T) {
 			for _, c := range changes {
 				lines = append(lines, c.String())
 			}
-			if diff := cmp.Diff(strings.Join(tt.want, "\n"), strings.Join(lines, "\n")); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			must.Match(t, "value", strings.Join(lines, "\n"), strings.Join(tt.want, "\n"))
 			b := must.Get(json.Marshal(changes))(t)
 			if strings.Contains(strings.Join(tt.want, ""), "(sensitive)") && strings.Contains(string(b), `"s"`) {
 				t.Errorf("the JSON shows a sensitive value: %s", b)

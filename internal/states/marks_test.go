@@ -62,9 +62,7 @@ func TestMarked(t *testing.T) {
 			t.Helper()
 			marked(t, s)
 			synctest.Wait()
-			if got := marked(t, s); got != want {
-				t.Errorf("got %s, want %s", got, want)
-			}
+			must.Equal(t, "value", marked(t, s), want)
 		}
 		check("true, copy of registry.test/acme/state/shop")
 		count.Take()

@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -34,9 +33,7 @@ func TestText(t *testing.T) {
 		{"not said", fmt.Errorf("short%.0w", locked), fmt.Sprintf("short%.0v", locked)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, states.Remedy(tt.err)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			must.Match(t, "value", states.Remedy(tt.err), tt.want)
 		})
 	}
 }

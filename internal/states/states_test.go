@@ -14,8 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -27,9 +25,7 @@ import (
 func checkNames(t *testing.T, s *states.States, want ...string) {
 	t.Helper()
 	got := must.Get(s.Names(t.Context()))(t)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("names (-want +got):\n%s", diff)
-	}
+	must.Match(t, "names", got, want)
 }
 
 // TestNames combines the names from settings, entries and the list of the registry. An
@@ -156,9 +152,7 @@ func TestNoSuchName(t *testing.T) {
 			}
 		}
 	}
-	if n := count.Total(); n != 0 {
-		t.Errorf("%d requests, want none", n)
-	}
+	must.Equal(t, "requests", count.Total(), 0)
 }
 
 // TestManyNames keeps ten thousand names, sorted, even if the sources have more, and

@@ -45,9 +45,7 @@ func TestDocumentFollowsDigest(t *testing.T) {
 	check("old")
 	count.Take()
 	check("old")
-	if n := count.Total(); n != 0 {
-		t.Errorf("%d requests for what is kept, want none", n)
-	}
+	must.Equal(t, "requests for what is kept", count.Total(), 0)
 	now.Add(int64(25 * time.Hour / time.Second))
 	check("old")
 	if n := count.Take(); n["GET manifest"] != 1 || n["GET blob"] != 0 {

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/statictoken"
@@ -52,9 +50,7 @@ func TestAddToken(t *testing.T) {
 		t.Fatal(got)
 	}
 	for _, g := range got[2:] {
-		if diff := cmp.Diff(want[g.ID], g); diff != "" {
-			t.Error(diff)
-		}
+		must.Match(t, "value", g, want[g.ID])
 	}
 }
 

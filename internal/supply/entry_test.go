@@ -34,12 +34,8 @@ func TestEntryFromCodeIsThatOfAFile(t *testing.T) {
 		},
 	}.Entry(set.Providers[0].Where))(t)
 	same := cmp.Options{cmp.Comparer(func(a, b addr.Constraint) bool { return a.String() == b.String() }), cmpopts.EquateEmpty()}
-	if diff := cmp.Diff(set.Modules[0], vpc, same); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(set.Providers[0], provider, same); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", vpc, set.Modules[0], same)
+	must.Match(t, "value", provider, set.Providers[0], same)
 }
 
 // TestEntryNamesTheField makes each mistake in a file and in a value: the

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/supply"
@@ -34,9 +32,7 @@ func TestIdleRunsAskLittle(t *testing.T) {
 	}
 	p, got := r.idle(o, 0)
 	r.want(got, "present 1.3.0", "present 1.2.0", "present 1.1.0", "present 1.0.0")
-	if diff := cmp.Diff(map[string]int{"GET tags": 1, "GET manifest": 1, "HEAD manifest": 1}, r.count.Take()); diff != "" {
-		t.Errorf("an idle run asks (-want +got)\n%s", diff)
-	}
+	must.Match(t, "an idle run asks", r.count.Take(), map[string]int{"GET tags": 1, "GET manifest": 1, "HEAD manifest": 1})
 	if l := p.Listing(vpcKey); l == nil || len(l.Versions) != 4 {
 		t.Errorf("the listing is %+v", l)
 	}

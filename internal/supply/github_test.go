@@ -114,15 +114,11 @@ func unchanged(t testing.TB, api *gitHub, count *ocitest.Count, s *supply.Syncer
 	count.Take()
 	api.requests.Store(0)
 	api.full.Store(0)
-	if n := len(mustSync(t, s)); n != entries*tags {
-		t.Errorf("%d steps, want %d", n, entries*tags)
-	}
+	must.Equal(t, "steps", len(mustSync(t, s)), entries*tags)
 	if n := api.requests.Load(); n > int64(entries) {
 		t.Errorf("%d requests to the origin for %d entries", n, entries)
 	}
-	if n := api.full.Load(); n != 0 {
-		t.Errorf("%d requests cost quota", n)
-	}
+	must.Equal(t, "requests cost quota", api.full.Load(), 0)
 	for key, n := range count.Take() {
 		read += n
 		if !strings.HasPrefix(key, "GET") && !strings.HasPrefix(key, "HEAD") {

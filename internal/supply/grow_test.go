@@ -134,9 +134,7 @@ func TestSyncAddsLaterPlatforms(t *testing.T) {
 			r.want(r.apply(file), "extend 1.2.3 published")
 			r.want(r.apply(file), "present 1.2.3")
 			x := must.Get(artifact.ParseProviderIndex(depottest.MustFetch(t, depottest.MustRepo(t, r.client, "p/mirror/registry.example.com/acme/dns"), "1.2.3")))(t)
-			if len(x.Platforms) != n+2 {
-				t.Errorf("%d platforms, want %d", len(x.Platforms), n+2)
-			}
+			must.Equal(t, "platforms", len(x.Platforms), n+2)
 		}
 	}
 }

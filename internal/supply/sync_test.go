@@ -17,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
@@ -146,9 +144,7 @@ func (r *runner) apply(src string) []string {
 
 func (r *runner) want(got []string, want ...string) {
 	r.t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		r.t.Errorf("(-want +got)\n%s", diff)
-	}
+	must.Match(r.t, "value", got, want)
 }
 
 // versions returns the version tags of the module net/vpc/aws.

@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
@@ -57,8 +55,6 @@ many {
 			One:  &block{Other: "not/a/path", Run: []string{"tofu", filepath.Join(dir, "tofu"), filepath.Join(dir, "bin", "tofu")}},
 			Many: []block{{File: filepath.Join(dir, "x")}},
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got)\n%s", name, diff)
-		}
+		must.Match(t, name, got, want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -27,9 +28,7 @@ func TestLine(t *testing.T) {
 		"a\U000e0041":                "a\ufffd",                   // tags
 		"a\xff\xc3":                  "a\ufffd\ufffd",
 	} {
-		if got := text.Line(in); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		must.Equal(t, in, text.Line(in), want)
 	}
 }
 
@@ -37,9 +36,7 @@ func TestLine(t *testing.T) {
 func TestBlock(t *testing.T) {
 	const in = "a\r\n\tb\u202e\u200b\n\x1b[0m\u0085\u2028می\u200cخواهم \U0001f469\u200d\U0001f4bb\xff\n"
 	const want = "a\n\tb\ufffd\ufffd\n\ufffd[0m\ufffd\ufffdمی\u200cخواهم \U0001f469\u200d\U0001f4bb\ufffd\n"
-	if got := text.Block(in); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	must.Equal(t, "value", text.Block(in), want)
 }
 
 func TestExcerpt(t *testing.T) {
@@ -48,20 +45,14 @@ func TestExcerpt(t *testing.T) {
 		"\n\x1b ":                 "\ufffd",
 		strings.Repeat("ä", 1000): strings.Repeat("ä", 254) + "…",
 	} {
-		if got := text.Excerpt(in); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		must.Equal(t, in, text.Excerpt(in), want)
 	}
 }
 
 // TestHead checks the first lines of a tool's output.
 func TestHead(t *testing.T) {
-	if got := text.Head("\n\nError: no\r\n\n  on main.tf\n\u202eword\n"); got != "Error: no\n  on main.tf\n\ufffdword" {
-		t.Errorf("%q", got)
-	}
-	if got := text.Head(strings.Repeat("x\n", 100)); got != "x\nx\nx\nx\nx\nx\nx\nx" {
-		t.Errorf("%q", got)
-	}
+	must.Equal(t, "value", text.Head("\n\nError: no\r\n\n  on main.tf\n\u202eword\n"), "Error: no\n  on main.tf\n\ufffdword")
+	must.Equal(t, "value", text.Head(strings.Repeat("x\n", 100)), "x\nx\nx\nx\nx\nx\nx\nx")
 	if got := text.Head(strings.Repeat("x", 1<<20)); len(got) > 1<<10 {
 		t.Errorf("%d bytes", len(got))
 	}

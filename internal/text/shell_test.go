@@ -5,6 +5,7 @@ package text_test
 import (
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -13,8 +14,6 @@ func TestShellWord(t *testing.T) {
 		"registry.example.com:5000/state/shop@v1": "registry.example.com:5000/state/shop@v1",
 		"size=3": "size=3", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$(id)": "'$(id)'", "~": "'~'", "é": "'é'",
 	} {
-		if got := text.ShellWord(s); got != want {
-			t.Errorf("%q: got %s, want %s", s, got, want)
-		}
+		must.Equal(t, s, text.ShellWord(s), want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -40,9 +41,7 @@ func TestClip(t *testing.T) {
 		{"123456789", "12345…"},
 		{"1234ä6789", "1234…"}, // the limit is inside of the ä
 	} {
-		if got := text.Clip(tt.in, 8); got != tt.want {
-			t.Errorf("%s: got %s, want %s", tt.in, got, tt.want)
-		}
+		must.Equal(t, tt.in, text.Clip(tt.in, 8), tt.want)
 	}
 }
 

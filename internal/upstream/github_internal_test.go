@@ -102,9 +102,7 @@ func TestGitHubListsCostNoQuotaTwice(t *testing.T) {
 	if got := srv.quota.Load(); got != 0 {
 		t.Errorf("quota left %d, want 0 of 2", got)
 	}
-	if got := srv.requests.Load(); got != 6 {
-		t.Errorf("%d requests, want two pages three times", got)
-	}
+	must.Equal(t, "requests", srv.requests.Load(), 6)
 	if token := <-srv.tokens; token != "Bearer acme-token" {
 		t.Errorf("token %q", token)
 	}
@@ -277,9 +275,7 @@ func TestGitHubFollows(t *testing.T) {
 			t.Errorf("%s: %v", name, tags)
 		}
 	}
-	if pages != maxPages {
-		t.Errorf("%d pages read, want %d", pages, maxPages)
-	}
+	must.Equal(t, "pages read", pages, maxPages)
 }
 
 func FuzzFollowingPage(f *testing.F) {

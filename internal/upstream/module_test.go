@@ -17,7 +17,6 @@ import (
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -39,9 +38,7 @@ func TestParseLocation(t *testing.T) {
 	} {
 		t.Run(in, func(t *testing.T) {
 			l := must.Get(upstream.ParseLocation(in))(t)
-			if diff := cmp.Diff(want, [4]string{string(l.Kind), l.URL.String(), l.Ref, l.Subdir}); diff != "" {
-				t.Error(diff)
-			}
+			must.Match(t, "value", [4]string{string(l.Kind), l.URL.String(), l.Ref, l.Subdir}, want)
 		})
 	}
 	for _, in := range []string{"", "https://x.com/a.zip?checksum=md5:7d793037a0760186574b0282f2f435e7", "https://x.com/a.zip?checksum=file:https://x.com/sums", "https://x.com/a.zip?checksum=sha256:ab", "./x", "hg::https://x.com/r", "s3::https://x.com/b", "net/vpc/aws", "ftp://x.com/a.zip"} {
@@ -173,9 +170,7 @@ func TestGit(t *testing.T) {
 	var g upstream.Git
 	tags := must.Get(g.Tags(t.Context(), l))(t)
 	want := []upstream.Tag{{Name: "v1.0.0", Commit: commits[0]}, {Name: "v1.1.0", Commit: commits[1]}}
-	if diff := cmp.Diff(want, tags); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", tags, want)
 	for ref, want := range map[string]int{"v1.0.0": 0, "v1.1.0": 1, commits[0]: 0, "": 1, string(plumbing.Master): 1} {
 		l.Ref = ref
 		dir := t.TempDir()

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -86,9 +84,7 @@ func TestRegistry(t *testing.T) {
 	p := addr.Provider{Hostname: host, Namespace: "acme", Type: "dns"}
 	r := &upstream.Registry{Client: client()}
 	versions := must.Get(r.Versions(t.Context(), p))(t)
-	if got := fmt.Sprint(versions); got != "[1.2.0 1.1.0 1.0.0]" {
-		t.Errorf("versions %s", got)
-	}
+	must.Equal(t, "versions", fmt.Sprint(versions), "[1.2.0 1.1.0 1.0.0]")
 	for i, want := range []string{"[darwin_arm64 linux_arm]", "[darwin_arm64 linux_arm]", "[linux_amd64]"} {
 		platforms, err := r.Platforms(t.Context(), p, versions[i])
 		if err != nil || fmt.Sprint(platforms) != want {
@@ -114,9 +110,7 @@ func checkPackage(t *testing.T, pkg upstream.Package) {
 		t.Errorf("package %q, %v", zip, err)
 	}
 	got := [3]string{pkg.Filename, pkg.Zh, pkg.H1}
-	if diff := cmp.Diff([3]string{"terraform-provider-dns_1.0.0_linux_amd64.zip", "abcd", "h1:x="}, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", got, [3]string{"terraform-provider-dns_1.0.0_linux_amd64.zip", "abcd", "h1:x="})
 }
 
 func TestRegistryErrors(t *testing.T) {

@@ -117,9 +117,7 @@ func TestDepotPage(t *testing.T) {
 			t.Errorf("%q is missing", text)
 		}
 	}
-	if n := strings.Count(body, `action="./depot/approve"`); n != 1 {
-		t.Errorf("%d versions can be approved, want the one that waits", n)
-	}
+	must.Equal(t, "versions can be approved", strings.Count(body, `action="./depot/approve"`), 1)
 	for _, text := range []string{"<script>alert", "\u202e", "\x1b"} {
 		if strings.Contains(body, text) {
 			t.Errorf("%q is in the page", text)
@@ -181,9 +179,7 @@ func TestDepotForms(t *testing.T) {
 	req.Header.Set("Sec-Fetch-Site", "cross-site")
 	resp := must.Get(http.DefaultTransport.RoundTrip(req))(t)
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusForbidden {
-		t.Errorf("a form of another site: status %d", resp.StatusCode)
-	}
+	must.Equal(t, "a form of another site: status", resp.StatusCode, http.StatusForbidden)
 }
 
 // TestDepotEnds shows an empty depot, and one with more than a page can show.

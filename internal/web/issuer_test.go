@@ -82,9 +82,7 @@ func TestIssuerLogin(t *testing.T) {
 			i.Says = teamed
 			h := brokered(t, i, &access.Sessions{Keyring: ring(t, "s"), Path: base, Plain: true}, nil)
 			c := h.browser(t)
-			if to := h.in(t, c, base+"/ui/search?q=vpc"); to != base+"/ui/search?q=vpc" {
-				t.Errorf("it led to %s", to)
-			}
+			must.Equal(t, "it led to", h.in(t, c, base+"/ui/search?q=vpc"), base+"/ui/search?q=vpc")
 			resp, page := visit(t, c, h.URL+base+"/ui/me", "")
 			for _, want := range []string{"Me: Anna", "read:module:net/**", "<code>team</code>", "tofu login"} {
 				if !strings.Contains(page, want) {

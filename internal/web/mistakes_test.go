@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
@@ -55,9 +56,7 @@ variable "with_object" {
 			t.Errorf("%s is not listed as optional:\n%s", name, list)
 		}
 	}
-	if strings.Count(body, ">not null<") != 1 {
-		t.Errorf("%d inputs do not accept null", strings.Count(body, ">not null<"))
-	}
+	must.Equal(t, "inputs do not accept null", strings.Count(body, ">not null<"), 1)
 	if !strings.Contains(required, "optional(number, 3)") {
 		t.Errorf("the type of an object lacks what may be left out:\n%s", required)
 	}

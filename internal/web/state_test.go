@@ -90,9 +90,7 @@ func TestStatePartly(t *testing.T) {
 		"states/other": 404, "states/other/default": 403, "states/nowhere": 404,
 	} {
 		resp, body := s.ask(t, partly, http.MethodGet, path, nil)
-		if resp.StatusCode != want {
-			t.Errorf("%s: status %d, want %d", path, resp.StatusCode, want)
-		}
+		must.Equal(t, path+": status", resp.StatusCode, want)
 		for _, hidden := range []string{"mallory", "sealed", ">other<", "of-others"} {
 			if strings.Contains(body, hidden) && !strings.Contains(path, hidden) {
 				t.Errorf("%s tells of %s:\n%s", path, hidden, body)
@@ -126,9 +124,7 @@ func TestShowSensitiveState(t *testing.T) {
 	if resp.StatusCode != 200 || !strings.Contains(body, plantedName) || strings.Contains(body, plantedMark) {
 		t.Errorf("status %d:\n%s", resp.StatusCode, body)
 	}
-	if got := resp.Header.Get("Cache-Control"); got != "no-store" {
-		t.Errorf("Cache-Control %q", got)
-	}
+	must.Equal(t, "Cache-Control", resp.Header.Get("Cache-Control"), "no-store")
 	audit := s.audit.String()
 	if !strings.Contains(audit, `"msg":"change"`) || !strings.Contains(audit, `"action":"reveal"`) || !strings.Contains(audit, `"address":"shop/default"`) || !strings.Contains(audit, `"detail":"aws_db_instance.main password"`) || strings.Contains(audit, "PLANTED") {
 		t.Errorf("the record is %s", audit)
@@ -204,9 +200,7 @@ func TestStateRequests(t *testing.T) {
 		t.Fatal("not all states were looked at")
 	}
 	s.count.Take()
-	if n := count("states/shop/default/history"); n != 1 {
-		t.Errorf("a history of two versions, of which one is known, costs %d", n)
-	}
+	must.Equal(t, "a history of two versions, of which one is known, costs", count("states/shop/default/history"), 1)
 	for _, path := range statePages {
 		count(path)
 		if n := count(path); n != 0 {

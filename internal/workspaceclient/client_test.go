@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/workspaceclient"
@@ -59,9 +57,7 @@ func TestList(t *testing.T) {
 		{Organization: "acme", Name: "shop", Tags: []string{"a", "b"}, Project: "retail", Locked: true, Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 		{Organization: "acme", Name: "raw"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("list (-want +got):\n%s", diff)
-	}
+	must.Match(t, "list", got, want)
 	if at := (*requests)[0].Path; !strings.HasPrefix(at, "/api/v2/organizations/acme/workspaces?") || !strings.Contains(at, "search%5Btags%5D=a%2Cb") || !strings.Contains(at, "prj-cmV0YWls") {
 		t.Errorf("asked for %s", at)
 	}
@@ -102,9 +98,7 @@ func TestCreate(t *testing.T) {
 	must.Succeed(t, json.Unmarshal([]byte(`{"data":{"type":"workspaces","attributes":{"name":"shop","description":"d"},"relationships":{
 		"project":{"data":{"type":"projects","id":"prj-cmV0YWls"}},
 		"tag-bindings":{"data":[{"type":"tag-bindings","attributes":{"key":"env","value":"prod"}},{"type":"tag-bindings","attributes":{"key":"net","value":""}}]}}}}`), &want))
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("body (-want +got):\n%s", diff)
-	}
+	must.Match(t, "body", got, want)
 	p = workspaceclient.Ref{Organization: "full", Name: "shop"}
 	if _, err := c.Create(t.Context(), p, workspaceclient.New{}); errors.Is(err, oci.ErrExists) || err == nil || !strings.Contains(err.Error(), "it is not taken") {
 		t.Errorf("a body that is not taken: %v", err)
@@ -128,9 +122,7 @@ func TestDelete(t *testing.T) {
 	}
 	must.Succeed(t, c.Delete(t.Context(), p, true))
 	const at = "/api/v2/organizations/acme/workspaces/a%20b%2F%C3%BC"
-	if diff := cmp.Diff([]asked{{"POST", at + "/actions/safe-delete", ""}, {"DELETE", at, ""}}, *requests); diff != "" {
-		t.Errorf("asked (-want +got):\n%s", diff)
-	}
+	must.Match(t, "asked", *requests, []asked{{"POST", at + "/actions/safe-delete", ""}, {"DELETE", at, ""}})
 }
 
 func TestParseRef(t *testing.T) {

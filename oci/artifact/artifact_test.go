@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -54,9 +53,7 @@ func TestNewModule(t *testing.T) {
 		`{"mediaType":"application/vnd.okara.module.v1+json","digest":"` + description.Digest.String() + `","size":4}],` +
 		`"annotations":{"org.opencontainers.image.revision":"3f0c2d","org.opencontainers.image.title":"net/vpc/aws","org.opencontainers.image.version":"1.4.0+b",` +
 		`"vnd.okara.address":"net/vpc/aws","vnd.okara.content-digest":"sha256:77aa","vnd.okara.kind":"module","vnd.okara.version":"1.4.0+b"}}`
-	if diff := cmp.Diff(string(m.Bytes), want); diff != "" {
-		t.Errorf("(-got +want)\n%s", diff)
-	}
+	must.Match(t, "value", string(m.Bytes), want)
 	back, err := artifact.ParseModule(m)
 	if err != nil || back.Version != mustVersion(t, "1.4.0+b") || back.Address.Name != "vpc" || back.Tar.Digest != tarball.Digest || back.ContentDigest != "sha256:77aa" {
 		t.Errorf("read back %+v, %v", back, err)
@@ -185,9 +182,7 @@ func TestCosignPayloadNames(t *testing.T) {
 	d := digest.FromString("m")
 	payload := must.Get(evidence.CosignPayload("host:5000/a/b", d))(t)
 	want := `{"critical":{"identity":{"docker-reference":"host:5000/a/b"},"image":{"docker-manifest-digest":"` + d.String() + `"},"type":"cosign container image signature"},"optional":null}`
-	if diff := cmp.Diff(string(payload), want); diff != "" {
-		t.Errorf("(-got +want)\n%s", diff)
-	}
+	must.Match(t, "value", string(payload), want)
 	s := evidence.CosignSignature{Payload: payload}
 	for _, name := range []string{"a/b", "b"} { // with the prefix and below it
 		if err := s.Names(name, d); err != nil {

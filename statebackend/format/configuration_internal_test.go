@@ -30,9 +30,7 @@ func TestConfiguration(t *testing.T) {
 			return tag
 		}
 		first := put(record, "one")
-		if again := put(record, "one"); again != first {
-			t.Errorf("repeated it is %s, not %s", again, first)
-		}
+		must.Equal(t, "repeated it", put(record, "one"), first)
 		other := put("zbcdefgh23", "one")
 		if other.Manifest == first.Manifest {
 			t.Error("two records share a manifest")

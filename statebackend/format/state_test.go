@@ -75,12 +75,8 @@ func TestStateManifestRoundTrip(t *testing.T) {
 	m := must.Get(format.NewStateManifest(want))(t)
 	got := must.Get(format.ParseState(m))(t)
 	want.Manifest = m.Descriptor
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("manifest (-want +got):\n%s", diff)
-	}
-	if got.Encoding() != "+zstd+encrypted" {
-		t.Errorf("encoding: %q", got.Encoding())
-	}
+	must.Match(t, "manifest", got, want)
+	must.Equal(t, "encoding", got.Encoding(), "+zstd+encrypted")
 }
 
 func TestLockManifestRoundTrip(t *testing.T) {
@@ -93,9 +89,7 @@ func TestLockManifestRoundTrip(t *testing.T) {
 	m := must.Get(format.NewLockManifest(want))(t)
 	got := must.Get(format.ParseLock(m))(t)
 	want.Manifest = m.Descriptor
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("manifest (-want +got):\n%s", diff)
-	}
+	must.Match(t, "manifest", got, want)
 }
 
 // Lock information is untrusted and bounded: 4 KiB, 16 levels. Larger information is not

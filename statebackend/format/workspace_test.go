@@ -53,9 +53,7 @@ func TestWorkspaceRecord(t *testing.T) {
 	}
 	got := must.Get(format.ParseWorkspaceRecord(tag.String(), m))(t)
 	want.Tag, want.Nonce = tag.String(), got.Nonce
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("read back (-want +got):\n%s", diff)
-	}
+	must.Match(t, "read back", got, want)
 	_, other, err := format.NewWorkspaceRecord(workspaceRecord())
 	if err != nil || other.Digest == m.Digest {
 		t.Errorf("two records have one digest, %v", err)

@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-141914ff/okara/internal/must"
@@ -75,9 +74,7 @@ func (c client) want(status int, method, query, body string) answer {
 
 func (c client) wantState(state string) {
 	c.t.Helper()
-	if diff := cmp.Diff(state, c.want(http.StatusOK, http.MethodGet, "", "").body); diff != "" {
-		c.t.Errorf("state (-want +got):\n%s", diff)
-	}
+	must.Match(c.t, "state", c.want(http.StatusOK, http.MethodGet, "", "").body, state)
 }
 
 // lockBody is the body of LOCK and UNLOCK as both tools send it.
@@ -130,15 +127,11 @@ func TestStates(t *testing.T) {
 		c.wantState(one)
 		a := c.want(http.StatusOK, http.MethodHead, "", "")
 		sum := md5.Sum([]byte(one))
-		if got, want := a.header.Get("Content-MD5"), base64.StdEncoding.EncodeToString(sum[:]); got != want {
-			t.Errorf("Content-MD5 %q, want %q", got, want)
-		}
+		must.Equal(t, "Content-MD5", a.header.Get("Content-MD5"), base64.StdEncoding.EncodeToString(sum[:]))
 		c.want(http.StatusOK, http.MethodPost, "", one) // repeated
 		c.want(http.StatusOK, http.MethodPut, "", two)  // update_method = "PUT"
 		c.wantState(two)
-		if n := len(versions(t, host, "default")); n != 2 {
-			t.Errorf("%d versions after two states and one repetition", n)
-		}
+		must.Equal(t, "versions after two states and one repetition", len(versions(t, host, "default")), 2)
 		c.want(http.StatusOK, http.MethodDelete, "", "")
 		gone := c.want(http.StatusNotFound, http.MethodGet, "", "")
 		if !strings.Contains(gone.body, `workspace \"default\" of state \"app\" was removed by Go-http-client/1.1 at 2`) || !strings.Contains(gone.body, "by version 3") {
@@ -169,9 +162,7 @@ func TestLocks(t *testing.T) {
 		c.want(http.StatusOK, "LOCK", "", mine)
 		c.want(http.StatusOK, "LOCK", "", mine) // repeated
 		held := c.want(http.StatusLocked, "LOCK", "", theirs)
-		if diff := cmp.Diff(mine, strings.TrimSpace(held.body)); diff != "" {
-			t.Errorf("lock information of the holder (-want +got):\n%s", diff)
-		}
+		must.Match(t, "lock information of the holder", strings.TrimSpace(held.body), mine)
 		c.want(http.StatusLocked, http.MethodPost, "", stateOf("a", 1))
 		c.want(http.StatusConflict, http.MethodPost, "ID=lock-2", stateOf("a", 1))
 		c.want(http.StatusLocked, http.MethodDelete, "", "")

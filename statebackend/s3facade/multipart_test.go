@@ -47,14 +47,10 @@ func TestMultipartRefusals(t *testing.T) {
 		"InvalidPart":      "<C><Part><PartNumber>1</PartNumber><ETag>other</ETag></Part></C>",
 		"InvalidPartOrder": "<C><Part><PartNumber>2</PartNumber><ETag>" + two + "</ETag></Part><Part><PartNumber>1</PartNumber><ETag>" + tag + "</ETag></Part></C>",
 	} {
-		if code := r.must(400, "POST", r.key()+"?uploadId="+id, body).code(t); code != name {
-			t.Errorf("got %s, want %s", code, name)
-		}
+		must.Equal(t, "value", r.must(400, "POST", r.key()+"?uploadId="+id, body).code(t), name)
 	}
 	r.must(404, "POST", r.keyOf("dev")+"?uploadId="+id, "") // another key
-	if code := r.must(400, "PUT", r.part(id, 3), strings.Repeat("z", 1<<20)).code(t); code != "EntityTooLarge" {
-		t.Errorf("got %s", code)
-	}
+	must.Equal(t, "value", r.must(400, "PUT", r.part(id, 3), strings.Repeat("z", 1<<20)).code(t), "EntityTooLarge")
 	r.must(204, "DELETE", r.key()+"?uploadId="+id, "")
 	r.must(404, "DELETE", r.key()+"?uploadId="+id, "")
 	r.must(404, "HEAD", r.key(), "")

@@ -17,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
@@ -125,16 +123,12 @@ func TestApply(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		r := newRun(t, host)
 		r.must(404, "HEAD", r.key(), "")
-		if code := r.must(404, "GET", r.key(), "").code(t); code != "NoSuchKey" {
-			t.Errorf("got %s", code)
-		}
+		must.Equal(t, "value", r.must(404, "GET", r.key(), "").code(t), "NoSuchKey")
 		r.must(200, "PUT", r.key()+".tflock", lockBody("one"), "If-None-Match", "*")
 		r.must(200, "PUT", r.key()+".tflock", lockBody("one"), "If-None-Match", "*")
 		r.must(200, "PUT", r.key(), `{"serial":1}`)
 		r.must(200, "HEAD", r.key(), "")
-		if got := r.must(200, "GET", r.key(), "").body; got != `{"serial":1}` {
-			t.Errorf("got %s", got)
-		}
+		must.Equal(t, "value", r.must(200, "GET", r.key(), "").body, `{"serial":1}`)
 		a := r.must(200, "GET", r.key()+".tflock", "")
 		if a.lockID(t) != "one" || !strings.Contains(a.body, "pid 7 on ci") {
 			t.Errorf("got %s", a.body)
@@ -159,23 +153,17 @@ func TestContention(t *testing.T) {
 		a, b := newRun(t, host), newRun(t, host)
 		a.must(200, "PUT", a.key()+".tflock", lockBody("a"), "If-None-Match", "*")
 		refused := b.must(412, "PUT", b.key()+".tflock", lockBody("b"), "If-None-Match", "*")
-		if code := refused.code(t); code != "PreconditionFailed" {
-			t.Errorf("got %s", code)
-		}
+		must.Equal(t, "value", refused.code(t), "PreconditionFailed")
 		told := b.facade.Refused()
 		for _, want := range []string{"me@host", "pid 7 on ci", "okara state unlock"} {
 			if len(told) != 1 || !strings.Contains(states.Remedy(told[0]), want) {
 				t.Errorf("no message with %q: %v", want, told)
 			}
 		}
-		if id := b.must(200, "GET", b.key()+".tflock", "").lockID(t); id != "a" {
-			t.Errorf("holder is %s", id)
-		}
+		must.Equal(t, "holder", b.must(200, "GET", b.key()+".tflock", "").lockID(t), "a")
 		// A second tool within the same run is refused as well.
 		a.must(412, "PUT", a.key()+".tflock", lockBody("a2"), "If-None-Match", "*")
-		if id := a.must(200, "GET", a.key()+".tflock", "").lockID(t); id != "a" {
-			t.Errorf("holder is %s", id)
-		}
+		must.Equal(t, "holder", a.must(200, "GET", a.key()+".tflock", "").lockID(t), "a")
 		// Another workspace has another lock.
 		b.must(200, "PUT", b.keyOf("dev")+".tflock", lockBody("c"), "If-None-Match", "*")
 		// A write without a lock does not pass another client's lock.
@@ -230,9 +218,7 @@ func TestForceUnlock(t *testing.T) {
 		if !strings.Contains(late.body, "okara says why") {
 			t.Errorf("the tool is not told whom to ask: %s", late.body)
 		}
-		if got := b.must(200, "GET", b.key(), "").body; got != `{"serial":1}` {
-			t.Errorf("got %s", got)
-		}
+		must.Equal(t, "value", b.must(200, "GET", b.key(), "").body, `{"serial":1}`)
 	})
 }
 
@@ -263,9 +249,7 @@ func TestWithoutLock(t *testing.T) {
 		t.Errorf("held %+v", held)
 	}
 	r.must(404, "GET", r.key()+".tflock", "")
-	if got := r.must(200, "GET", r.key(), "").body; got != `{"serial":1}` {
-		t.Errorf("got %s", got)
-	}
+	must.Equal(t, "value", r.must(200, "GET", r.key(), "").body, `{"serial":1}`)
 }
 
 func TestWorkspaces(t *testing.T) {
@@ -285,9 +269,7 @@ func TestWorkspaces(t *testing.T) {
 			want = append(want, r.keyOf(ws)[1:])
 		}
 		slices.Sort(want)
-		if d := cmp.Diff(want, r.list("?list-type=2&prefix=env%3A%2F")); d != "" {
-			t.Errorf("list differs (-want +got):\n%s", d)
-		}
+		must.Match(t, "list differs", r.list("?list-type=2&prefix=env%3A%2F"), want)
 		r.must(204, "DELETE", r.keyOf("prod"), "")
 		r.must(404, "HEAD", r.keyOf("prod"), "")
 		if got := r.list("?list-type=2&prefix=env%3A%2F&max-keys=2"); len(got) != 4 {
@@ -333,18 +315,10 @@ func TestRemoteKeys(t *testing.T) {
 	r.must(200, "PUT", r.keyOf("dev"), `{"serial":2}`)
 	prefix := "remote%3A%2F" + strings.ReplaceAll(r.repo, "/", "%2F") + "%2F"
 	want := []string{"remote:/" + r.repo + "/dev/" + r.repo + "/remote"}
-	if d := cmp.Diff(want, r.list("?list-type=2&prefix="+prefix)); d != "" {
-		t.Errorf("list differs (-want +got):\n%s", d)
-	}
-	if got := r.must(200, "GET", "/"+r.repo+"/remote", "").body; got != `{"serial":1}` {
-		t.Errorf("got %s", got)
-	}
-	if got := r.must(200, "GET", "/"+want[0], "").body; got != `{"serial":2}` {
-		t.Errorf("got %s", got)
-	}
-	if code := r.must(403, "PUT", "/"+want[0], `{"serial":3}`).code(t); code != "AllAccessDisabled" {
-		t.Errorf("got %s", code)
-	}
+	must.Match(t, "list differs", r.list("?list-type=2&prefix="+prefix), want)
+	must.Equal(t, "value", r.must(200, "GET", "/"+r.repo+"/remote", "").body, `{"serial":1}`)
+	must.Equal(t, "value", r.must(200, "GET", "/"+want[0], "").body, `{"serial":2}`)
+	must.Equal(t, "value", r.must(403, "PUT", "/"+want[0], `{"serial":3}`).code(t), "AllAccessDisabled")
 }
 
 func TestRanges(t *testing.T) {

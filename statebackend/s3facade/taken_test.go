@@ -52,9 +52,7 @@ func TestTaken(t *testing.T) {
 			r.must(200, "PUT", r.key(), state)
 			r.must(204, "DELETE", r.key()+".tflock", "")
 		}
-		if got := r.must(200, "GET", r.key(), "").body; got != state {
-			t.Errorf("state %s", got)
-		}
+		must.Equal(t, "state", r.must(200, "GET", r.key(), "").body, state)
 		r.must(200, "PUT", r.key(), state) // also without requesting the lock
 		for _, refused := range [][2]string{
 			{"DELETE", r.key()}, {"PUT", r.keyOf("other")}, {"GET", r.keyOf("abc")}, {"PUT", r.keyOf("other") + ".tflock"},

@@ -32,9 +32,7 @@ func TestOrganizations(t *testing.T) {
 	c := newScript(t, newServer(t, newRegistry(t), setup{split: []string{"split"}}))
 	for caller, want := range map[string][]string{"admin": {"acme", "other"}, "reader": {"acme"}, "other": {"other"}} {
 		got := c.as(caller).want(http.StatusOK, http.MethodGet, "organizations", nil).names()
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", caller, diff)
-		}
+		must.Match(t, caller, got, want)
 	}
 	if got := c.want(http.StatusOK, http.MethodGet, "organizations/acme", nil).item(); got.ID != "acme" {
 		t.Errorf("the organization is %+v", got)
@@ -113,9 +111,7 @@ func TestReader(t *testing.T) {
 	c.apply("prod", stateOf("a", 1))
 	reader := c.as("reader")
 	cmd := reader.begin("prod").read()
-	if state := cmd.state(); state != stateOf("a", 1) {
-		t.Errorf("the state is %s", state)
-	}
+	must.Equal(t, "the state", cmd.state(), stateOf("a", 1))
 	for _, request := range requests(cmd.id) {
 		method, path, _ := strings.Cut(request, " ")
 		if status := reader.do(method, path, nil).status; (status == http.StatusForbidden) != (method != http.MethodGet) {
@@ -183,7 +179,5 @@ func TestRefusedRequests(t *testing.T) {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	resp := must.Get(http.DefaultClient.Do(r))(t)
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusUnsupportedMediaType {
-		t.Errorf("a form: status %d", resp.StatusCode)
-	}
+	must.Equal(t, "a form: status", resp.StatusCode, http.StatusUnsupportedMediaType)
 }

@@ -278,9 +278,7 @@ func (a reply) doc() doc {
 	if err := json.Unmarshal(a.body, &d); err != nil {
 		a.t.Fatalf("%s: %v", a.body, err)
 	}
-	if ct := a.header.Get("Content-Type"); ct != "application/vnd.api+json" {
-		a.t.Errorf("the type is %q", ct)
-	}
+	must.Equal(a.t, "the type", a.header.Get("Content-Type"), "application/vnd.api+json")
 	return d
 }
 

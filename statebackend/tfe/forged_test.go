@@ -102,9 +102,7 @@ func TestForged(t *testing.T) {
 	}
 	// A change by one who may make it does not adopt what was forged.
 	c.want(http.StatusOK, http.MethodPatch, "workspaces/"+id, object{"data": object{"type": "workspaces", "attributes": object{"description": "d"}}})
-	if got := fmt.Sprint(c.settings(id)); got != before {
-		t.Errorf("after a change it shows %s, want %s", got, before)
-	}
+	must.Equal(t, "after a change it shows", fmt.Sprint(c.settings(id)), before)
 	// A mode that is forged runs nothing.
 	c.want(http.StatusOK, http.MethodPatch, "workspaces/"+id, object{"data": object{"type": "workspaces", "attributes": object{"execution-mode": "local"}}})
 	pushSettings(t, f.host, 20)
@@ -138,9 +136,7 @@ func TestMove(t *testing.T) {
 	if got := c.settings(id); got["execution-mode"] != "remote" || got["auto-apply"] != true || got["allow-destroy-plan"] != false || got["speculative-enabled"] != false {
 		t.Errorf("moved are %v", got)
 	}
-	if got := keys(c.want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/vars", nil).items()); got != "env PLACE=x, terraform who=owner" {
-		t.Errorf("moved are %s", got)
-	}
+	must.Equal(t, "moved", keys(c.want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/vars", nil).items()), "env PLACE=x, terraform who=owner")
 	if got := log.String(); strings.Count(got, "review them") != 1 || !strings.Contains(got, "variable-set-00000000") || strings.Contains(got, "owner") {
 		t.Errorf("the log has\n%s", got)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func testNow() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
@@ -123,9 +124,7 @@ func TestLockIDs(t *testing.T) {
 		{Mode: "oidc", Issuer: "https://a", Subject: "me"}, {Mode: "oidc", Issuer: "https://b", Subject: "me"},
 		{Mode: "login", Issuer: "https://a", Subject: "me"}, {Mode: "static", Subject: "me"},
 	} {
-		if id := lockIDOf(h, c); id != "tfe-"+string(h) {
-			t.Errorf("the lock of a command is %q", id)
-		}
+		must.Equal(t, "the lock of a command", lockIDOf(h, c), "tfe-"+string(h))
 		id := lockIDOf("", c)
 		if seen[id] || len(id) != len("tfs-")+26 || !strings.HasPrefix(id, "tfs-") {
 			t.Errorf("%+v has the lock %q", c, id)
@@ -222,8 +221,6 @@ func TestRunPage(t *testing.T) {
 		{"CI", "https://ci.example.com/7", access.Grant{Caller: access.Caller{Mode: "oidc", Subject: "a/b/c", Origin: map[string]string{"run": "https://ci.example.com/7"}}}},
 		{"person", "", access.Grant{Caller: access.Caller{Mode: "oidc", Subject: "alice"}}},
 	} {
-		if got := s.runPage(nil, p, tt.g); got != tt.want {
-			t.Errorf("%s: %q", tt.name, got)
-		}
+		must.Equal(t, tt.name, s.runPage(nil, p, tt.g), tt.want)
 	}
 }

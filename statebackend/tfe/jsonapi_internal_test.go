@@ -41,9 +41,7 @@ func TestPrintable(t *testing.T) {
 	for in, want := range map[string]string{
 		"ok": "ok", "a\x1b[31mb\nc": "a\ufffd[31mb c", "a\u202eb": "a\ufffdb", strings.Repeat("ä", 300): strings.Repeat("ä", maxClientText),
 	} {
-		if got := printableText(in); got != want {
-			t.Errorf("%q is %q", in, got)
-		}
+		must.Equal(t, in, printableText(in), want)
 	}
 }
 

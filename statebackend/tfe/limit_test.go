@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
@@ -119,9 +117,7 @@ func TestEndlessUploads(t *testing.T) {
 		})
 	}
 	for range uploads - refs {
-		if status := <-refused; status != http.StatusServiceUnavailable {
-			t.Errorf("status %d", status)
-		}
+		must.Equal(t, "status", <-refused, http.StatusServiceUnavailable)
 	}
 	other := c.as("admin")
 	own := other.read("dev")
@@ -165,9 +161,7 @@ func testMemoryOfUpload(t *testing.T, length int64, copies int64) {
 	if used > copies*limit+16<<20 {
 		t.Errorf("%d bytes are held for a state of %d", used, size)
 	}
-	if diff := cmp.Diff(1.0, c.current(id).Attributes["serial"]); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", c.current(id).Attributes["serial"], 1.0)
 }
 
 // upload uploads without a copy of the body.
@@ -243,9 +237,7 @@ func TestNoMemory(t *testing.T) {
 			return
 		}
 		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			t.Errorf("status %d", resp.StatusCode)
-		}
+		must.Equal(t, "status", resp.StatusCode, http.StatusOK)
 	})
 	go func() { // returns when the first byte is read
 		_, err := w.Write([]byte(stateOf("l", 1)[:1]))

@@ -25,9 +25,7 @@ func TestLocks(t *testing.T) {
 		}
 		tool.lock(http.StatusOK, mine)
 		tool.lock(http.StatusOK, mine) // repeated
-		if title := tool.lock(http.StatusConflict, theirs).doc().Errors[0].Title; title != "workspace already locked" {
-			t.Errorf("the title is %q", title)
-		}
+		must.Equal(t, "the title", tool.lock(http.StatusConflict, theirs).doc().Errors[0].Title, "workspace already locked")
 		held := tool.want(http.StatusOK, http.MethodGet, "workspaces/"+theirs, nil).item()
 		if held.Attributes["locked"] != true || !strings.Contains(string(held.Relationships["locked-by"].Data), `"ci@`) || held.ID != theirs {
 			t.Errorf("the workspace is %+v", held)

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
@@ -20,9 +18,7 @@ func TestExact(t *testing.T) {
 		`1e400`: false, `1e-400`: false, `1e99999999999999999999`: false, `1e-99999999999999999999`: false,
 		`"12345678901234567890"`: true, `[1,{"a":[12345678901234567890]}]`: false, `{"12345678901234567890":1}`: true, `null`: true, `true`: true,
 	} {
-		if got := isExact(json.RawMessage(value)); got != want {
-			t.Errorf("%s: %t, want %t", value, got, want)
-		}
+		must.Equal(t, value, isExact(json.RawMessage(value)), want)
 	}
 }
 
@@ -55,9 +51,7 @@ func TestSimpleType(t *testing.T) {
 		`"string"`: "string", `"number"`: "number", `"bool"`: "boolean", `["list","string"]`: "array", `["set","bool"]`: "array",
 		`["tuple",[]]`: "array", `["map","string"]`: "object", `["object",{}]`: "object", `"dynamic"`: "string", `[]`: "string", ``: "string", `[1]`: "string",
 	} {
-		if got := simpleType(json.RawMessage(of)); got != want {
-			t.Errorf("%s: %s, want %s", of, got, want)
-		}
+		must.Equal(t, of, simpleType(json.RawMessage(of)), want)
 	}
 }
 
@@ -83,9 +77,7 @@ func TestOutputs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			o := must.Get(readOutputs(of, 3, []byte(tt.state)))(t)
 			b := must.Get(json.Marshal(o.list()))(t)
-			if diff := cmp.Diff(decoded(t, tt.want), decoded(t, string(b))); diff != "" {
-				t.Errorf("outputs (-want +got):\n%s", diff)
-			}
+			must.Match(t, "outputs", decoded(t, string(b)), decoded(t, tt.want))
 		})
 	}
 	o := must.Get(readOutputs(of, 3, []byte(plain)))(t)

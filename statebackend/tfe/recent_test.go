@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
@@ -41,9 +42,7 @@ func TestReadTwice(t *testing.T) {
 			func(tool client, id string) {
 				cmd := &command{client: tool, name: "prod", id: id}
 				tool.lock(http.StatusOK, id)
-				if got := cmd.state(); got != stateOf("a", 2) {
-					tool.t.Errorf("the state is %s", got)
-				}
+				must.Equal(tool.t, "the state", cmd.state(), stateOf("a", 2))
 				if a := cmd.write(stateOf("a", 3)); a.status != http.StatusOK {
 					tool.t.Errorf("write: %d %s", a.status, a.body)
 				}

@@ -28,9 +28,7 @@ func TestLockingRefused(t *testing.T) {
 	if detail := tool.lock(http.StatusUnprocessableEntity, cmd.id).doc().Errors[0].Detail; !strings.Contains(detail, why) || !strings.Contains(detail, "\nhint: ") {
 		t.Errorf("it says %q", detail)
 	}
-	if state := cmd.state(); state != stateOf("a", 1) {
-		t.Errorf("it cannot be read: %s", state)
-	}
+	must.Equal(t, "it cannot be read", cmd.state(), stateOf("a", 1))
 }
 
 // TestReplica: a copy can be read but not changed.
@@ -43,9 +41,7 @@ func TestReplica(t *testing.T) {
 	must.Get(source.Replicas().Replicate(t.Context(), openStore(t, host, "acme"), "prod"))(t)
 	tool := newTool(t, newServer(t, host, setup{store: func(o *statebackend.Options) { o.Primary = "state/other" }}))
 	cmd := tool.begin("prod").read()
-	if state := cmd.state(); state != stateOf("a", 1) {
-		t.Errorf("it cannot be read: %s", state)
-	}
+	must.Equal(t, "it cannot be read", cmd.state(), stateOf("a", 1))
 	tool.lock(http.StatusUnprocessableEntity, cmd.id)
 	tool.want(http.StatusUnprocessableEntity, http.MethodPost, workspaces, newWorkspace("new"))
 	tool.want(http.StatusUnprocessableEntity, http.MethodPost, "workspaces/"+cmd.id+"/relationships/tags", newTags("net"))
@@ -88,9 +84,7 @@ func TestSplit(t *testing.T) {
 	if _, _, err := openStore(t, host, "acme").Get(t.Context(), "dev-a"); err == nil {
 		t.Error("the state is in the repository of all workspaces too")
 	}
-	if names := strings.Join(other.want(http.StatusOK, http.MethodGet, workspaces, nil).names(), " "); names != "dev-a old" {
-		t.Errorf("listed: %s", names)
-	}
+	must.Equal(t, "listed", strings.Join(other.want(http.StatusOK, http.MethodGet, workspaces, nil).names(), " "), "dev-a old")
 	// The repository of the workspace is not an organization, in any spelling, for any caller.
 	for _, path := range []string{
 		"organizations/acme.dev-a/entitlement-set", "organizations/acme.dev-a/workspaces", "organizations/acme.dev-a/workspaces/default",

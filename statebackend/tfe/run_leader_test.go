@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
@@ -25,9 +26,7 @@ func TestForLeader(t *testing.T) {
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		r := httptest.NewRequest(method, "/api/v2/"+path, nil)
-		if got := tfe.ForLeader(r, r.URL.Path); got != want {
-			t.Errorf("%s: %v", request, got)
-		}
+		must.Equal(t, request, tfe.ForLeader(r, r.URL.Path), want)
 	}
 	if r := httptest.NewRequest("POST", "/other/runs", nil); tfe.ForLeader(r, r.URL.Path) {
 		t.Error("another prefix is handed on")
@@ -39,8 +38,6 @@ func TestSigned(t *testing.T) {
 		"/api/v2/logs/token": true, "/api/v2/uploads/token": true,
 		"/api/v2/logs": false, "/api/v2/plans/plan-x": false, "/api/v2/workspaces/logs/": false, "/logs/token": false,
 	} {
-		if got := tfe.Signed(path); got != want {
-			t.Errorf("%s: %v", path, got)
-		}
+		must.Equal(t, path, tfe.Signed(path), want)
 	}
 }

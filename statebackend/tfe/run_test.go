@@ -20,8 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -107,17 +105,13 @@ func TestRecords(t *testing.T) {
 		want := []string{
 			"create", "update terraform-version=1.12.6, auto-apply=true, description", "update auto-apply=false", "update tags", "run DIGEST", "run-apply", "variable-create terraform a", "delete",
 		}
-		if d := cmp.Diff(want, took()); d != "" {
-			t.Errorf("%s: recorded (-want +got):\n%s", name, d)
-		}
+		must.Match(t, name+": recorded", took(), want)
 	}
 	h, _ := newHandler(t, newRegistry(t), setup{audit: audit, via: &ocitest.Fault{Times: -1, Do: ocitest.Refuse}})
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/api/v2/"+workspaces+"/prod", nil)
 	r.Header.Set("Authorization", "Bearer "+tokenOf("runner"))
 	h.ServeHTTP(httptest.NewRecorder(), r)
-	if d := cmp.Diff([]string{"write DELETE /api/v2/organizations/{organization}/workspaces/{workspace}failed"}, took()); d != "" {
-		t.Errorf("a failure (-want +got):\n%s", d)
-	}
+	must.Match(t, "a failure", took(), []string{"write DELETE /api/v2/organizations/{organization}/workspaces/{workspace}failed"})
 }
 
 // TestPermissions: what a workspace says of its caller's permissions is what is decided.
@@ -323,9 +317,7 @@ func TestRun(t *testing.T) {
 		{func(r *tfe.Run) { r.Status = tfe.RunPlanned }, "confirm discard", []string{"cancel", "force-cancel"}},
 	} {
 		f.move(step.change)
-		if got := actions(); got != step.can {
-			t.Errorf("it can %q, want %q", got, step.can)
-		}
+		must.Equal(t, "it can", actions(), step.can)
 		for _, action := range step.wrong {
 			act(http.StatusConflict, action)
 		}
@@ -443,12 +435,8 @@ func TestRunLists(t *testing.T) {
 	}
 	script := c
 	script.tool = ""
-	if diff := cmp.Diff([]string{waits.ID, done.ID}, ids(script, "workspaces/"+id+"/runs")); diff != "" {
-		t.Errorf("runs (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{waits.ID}, ids(c, "workspaces/"+id+"/runs")); diff != "" {
-		t.Errorf("what a tool waits for (-want +got):\n%s", diff)
-	}
+	must.Match(t, "runs", ids(script, "workspaces/"+id+"/runs"), []string{waits.ID, done.ID})
+	must.Match(t, "what a tool waits for", ids(c, "workspaces/"+id+"/runs"), []string{waits.ID})
 	f.running = 3
 	queue := c.want(http.StatusOK, http.MethodGet, "organizations/acme/runs/queue", nil).items()
 	if len(queue) != 1 || queue[0].ID != waits.ID || queue[0].Attributes["position-in-queue"] != 4.0 {
@@ -484,9 +472,7 @@ func TestRunLog(t *testing.T) {
 		}
 		return string(got.body)
 	}
-	if got := read(plan, "limit=65536&offset=0"); got != "\x02<b>?a?</b>\n" {
-		t.Errorf("while it grows: %q", got)
-	}
+	must.Equal(t, "while it grows", read(plan, "limit=65536&offset=0"), "\x02<b>?a?</b>\n")
 	f.whole = true
 	for address, want := range map[string]string{plan: "\x02<b>?a?</b>\n\x03", apply: "\x02acme/prod\n" + run.ID + "\n\ndone\n\x03"} {
 		for limit := 1; limit < len(want)+2; limit++ {

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -81,9 +79,7 @@ func TestSignedUpload(t *testing.T) {
 			if tt.status != 0 {
 				want = signedUpload{}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("ticket (-want +got):\n%s", diff)
-			}
+			must.Match(t, "ticket", got, want)
 		})
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // announced is the body of POST for a state.
@@ -79,9 +79,7 @@ func (c client) wantState(id, state string) {
 	c.t.Helper()
 	address, _ := c.current(id).Attributes["hosted-state-download-url"].(string)
 	a := c.want(http.StatusOK, http.MethodGet, address, nil)
-	if diff := cmp.Diff(state, string(a.body)); diff != "" {
-		c.t.Errorf("state (-want +got):\n%s", diff)
-	}
+	must.Match(c.t, "state", string(a.body), state)
 	if h := a.header; h.Get("Content-Type") != "application/json" || h.Get("X-Content-Type-Options") != "nosniff" {
 		c.t.Errorf("header of a state: %v", h)
 	}
@@ -102,9 +100,7 @@ func versions(t testing.TB, host, workspace string) []int64 {
 
 func wantVersions(t testing.TB, host, workspace string, want ...int64) {
 	t.Helper()
-	if diff := cmp.Diff(want, versions(t, host, workspace)); diff != "" {
-		t.Errorf("versions (-want +got):\n%s", diff)
-	}
+	must.Match(t, "versions", versions(t, host, workspace), want)
 }
 
 // endless is a body that never ends and never sends a byte.

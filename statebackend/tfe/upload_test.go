@@ -26,9 +26,7 @@ func TestWrite(t *testing.T) {
 		c.want(http.StatusNotFound, http.MethodGet, "workspaces/"+id+"/current-state-version", nil)
 		c.announce(http.StatusCreated, id, "l", 1)
 		a := c.announce(http.StatusCreated, id, "l", 1)
-		if got := a.header.Get("X-Terraform-Snapshot-Interval"); got != "30" {
-			t.Errorf("the snapshot interval is %q", got)
-		}
+		must.Equal(t, "the snapshot interval", a.header.Get("X-Terraform-Snapshot-Interval"), "30")
 		pending := a.item().ID
 		if got := c.want(http.StatusOK, http.MethodGet, "state-versions/"+pending, nil).item(); got.Attributes["status"] != "pending" || got.ID != pending {
 			t.Errorf("before the upload: %+v", got)
@@ -136,9 +134,7 @@ func TestAnnouncement(t *testing.T) {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // a type that a page may send without preflight
 	resp := must.Get(http.DefaultClient.Do(r))(t)
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusUnsupportedMediaType {
-		t.Errorf("a form: status %d", resp.StatusCode)
-	}
+	must.Equal(t, "a form: status", resp.StatusCode, http.StatusUnsupportedMediaType)
 	c.wantState(id, stateOf("l", 5))
 }
 
@@ -215,9 +211,7 @@ func TestWriteWithoutLock(t *testing.T) {
 	state, _ = c.announce(http.StatusCreated, ended, "l", 4).uploads()
 	c.want(http.StatusOK, http.MethodPost, "workspaces/"+ended+"/actions/force-unlock", nil)
 	for _, c := range []client{c, c.at(newServer(t, host, setup{clock: clock}))} {
-		if title := c.announce(http.StatusConflict, ended, "l", 4).doc().Errors[0].Title; title != "lock lost" {
-			t.Errorf("title %q", title)
-		}
+		must.Equal(t, "title", c.announce(http.StatusConflict, ended, "l", 4).doc().Errors[0].Title, "lock lost")
 	}
 	c.put(http.StatusConflict, state, stateOf("l", 4))
 
@@ -282,9 +276,7 @@ func TestScriptWrites(t *testing.T) {
 	host := newRegistry(t)
 	c := newScript(t, newServer(t, host, setup{}))
 	id := c.create("prod")
-	if title := c.announce(http.StatusConflict, id, "l", 1).doc().Errors[0].Title; title != "workspace not locked" {
-		t.Errorf("title %q", title)
-	}
+	must.Equal(t, "title", c.announce(http.StatusConflict, id, "l", 1).doc().Errors[0].Title, "workspace not locked")
 	c.lock(http.StatusOK, id)
 	pending := c.write(id, "l", 1)
 	if got := c.want(http.StatusOK, http.MethodGet, "state-versions/"+pending, nil).item().Attributes["status"]; got != "finalized" {
@@ -309,9 +301,7 @@ func TestOneStep(t *testing.T) {
 	id := c.read("prod")
 	c.lock(http.StatusOK, id)
 	const exactly = "param is missing or the value is empty: state" // the text that the tools look for
-	if title := c.announce(http.StatusBadRequest, id, "l", 1).doc().Errors[0].Title; title != exactly {
-		t.Errorf("title %q", title)
-	}
+	must.Equal(t, "title", c.announce(http.StatusBadRequest, id, "l", 1).doc().Errors[0].Title, exactly)
 	body := but(announced("l", 1, stateOf("l", 1)), object{"state": []byte(stateOf("l", 1)), "json-state": strings.Repeat("e30=", 50_000)})
 	for range 2 {
 		got := c.want(http.StatusCreated, http.MethodPost, "workspaces/"+id+"/state-versions", body).item()

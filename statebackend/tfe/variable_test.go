@@ -91,9 +91,7 @@ func TestVariables(t *testing.T) {
 		t.Errorf("the value of a sensitive variable is %v", v)
 	}
 	other := variableServer(t, host)
-	if got := keys(other.want(http.StatusOK, http.MethodGet, vars, nil).items()); got != "env token=, terraform size=3" {
-		t.Errorf("another process has %s", got)
-	}
+	must.Equal(t, "another process", keys(other.want(http.StatusOK, http.MethodGet, vars, nil).items()), "env token=, terraform size=3")
 	one := other.want(http.StatusOK, http.MethodGet, vars+"/"+plain.ID, nil).item()
 	if one.Attributes["description"] != "how many" || one.Attributes["hcl"] != true || relationID(t, one, "configurable") != id {
 		t.Errorf("one variable is %+v", one)
@@ -164,9 +162,7 @@ func TestVariablesByThemselves(t *testing.T) {
 	}
 	other := variableServer(t, host)
 	filter := "vars?filter[organization][name]=acme&filter[workspace][name]="
-	if got := keys(other.want(http.StatusOK, http.MethodGet, filter+"prod", nil).items()); got != "terraform a=1" {
-		t.Errorf("the workspace has %s", got)
-	}
+	must.Equal(t, "the workspace", keys(other.want(http.StatusOK, http.MethodGet, filter+"prod", nil).items()), "terraform a=1")
 	other.want(http.StatusUnprocessableEntity, http.MethodGet, "vars", nil)
 	at := "vars/" + made.ID
 	if got := other.want(http.StatusOK, http.MethodGet, at, nil).item(); got.Attributes["key"] != "a" || relationID(t, got, "configurable") != id {
@@ -351,9 +347,7 @@ func TestVariablesOfAProject(t *testing.T) {
 	}
 	move(dev, http.StatusForbidden, "safe")
 	dev.want(http.StatusForbidden, http.MethodPost, workspaces, inside("dev-b", "safe"))
-	if got := keys(dev.want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/all-vars", nil).items()); got != "" {
-		t.Errorf("the workspace got %s", got)
-	}
+	must.Equal(t, "the workspace", keys(dev.want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/all-vars", nil).items()), "")
 	move(dev, http.StatusOK, "other")
 	move(c, http.StatusOK, "safe")
 	move(dev, http.StatusOK, "safe") // unchanged
@@ -386,9 +380,7 @@ func TestVariableSets(t *testing.T) {
 	region := c.variable(varsOf(its), "region", "south", "terraform", nil)
 	counting := func(want string) {
 		t.Helper()
-		if got := keys(variableServer(t, host).want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/all-vars", nil).items()); got != want {
-			t.Errorf("counting are %s, want %s", got, want)
-		}
+		must.Equal(t, "counting", keys(variableServer(t, host).want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/all-vars", nil).items()), want)
 	}
 	counting("terraform region=north, terraform zone=a")
 	uses := func(status int, method, kind, id string) {

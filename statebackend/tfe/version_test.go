@@ -45,15 +45,11 @@ func TestHistory(t *testing.T) {
 		c.apply("prod", stateOf("l", serial+1))
 	}
 	a := c.history(http.StatusOK, "prod", "&page[size]=2&page[number]=2")
-	if diff := cmp.Diff([]string{"3 finalized", "2 finalized"}, serials(a)); diff != "" {
-		t.Errorf("second page (-want +got):\n%s", diff)
-	}
+	must.Match(t, "second page", serials(a), []string{"3 finalized", "2 finalized"})
 	var meta struct{ Pagination map[string]any }
 	must.Succeed(t, json.Unmarshal(a.doc().Meta, &meta))
 	want := map[string]any{"current-page": 2.0, "page-size": 2.0, "prev-page": 1.0, "next-page": 3.0, "total-pages": 3.0, "total-count": 5.0}
-	if diff := cmp.Diff(want, meta.Pagination); diff != "" {
-		t.Errorf("pagination (-want +got):\n%s", diff)
-	}
+	must.Match(t, "pagination", meta.Pagination, want)
 	first := c.history(http.StatusOK, "prod", "").items()[4]
 	shown := c.want(http.StatusOK, http.MethodGet, "state-versions/"+first.ID, nil).item()
 	if diff := cmp.Diff(first, shown); diff != "" {
@@ -158,9 +154,7 @@ func TestOutputsOfVersions(t *testing.T) {
 	}
 	first := c.history(http.StatusOK, "prod", "").items()[1].ID
 	a := c.want(http.StatusOK, http.MethodGet, "state-versions/"+first+"/outputs", nil)
-	if diff := cmp.Diff([]string{"<", "key", "n"}, a.names()); diff != "" {
-		t.Errorf("outputs (-want +got):\n%s", diff)
-	}
+	must.Match(t, "outputs", a.names(), []string{"<", "key", "n"})
 	list := a.items()
 	if list[1].Attributes["value"] != nil || list[2].Attributes["value"] != 1.5 || list[2].Attributes["detailed-type"] != "number" || list[0].Attributes["value"] != "<&>" {
 		t.Errorf("%+v", list)
@@ -172,9 +166,7 @@ func TestOutputsOfVersions(t *testing.T) {
 	c.want(http.StatusNotFound, http.MethodGet, "state-version-outputs/"+list[1].ID+"x", nil)
 	c.want(http.StatusNotFound, http.MethodGet, "state-version-outputs/wsout-x", nil)
 	page := c.want(http.StatusOK, http.MethodGet, "state-versions/"+first+"/outputs?page[size]=2&page[number]=2", nil)
-	if diff := cmp.Diff([]string{"n"}, page.names()); diff != "" {
-		t.Errorf("second page (-want +got):\n%s", diff)
-	}
+	must.Match(t, "second page", page.names(), []string{"n"})
 	for _, path := range []string{"state-versions/" + first + "?include=outputs", "workspaces/" + id + "?include=outputs", "workspaces/" + id + "/current-state-version?include=outputs"} {
 		a := c.want(http.StatusOK, http.MethodGet, path, nil)
 		var d struct{ Included []item }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -31,9 +32,7 @@ func TestWorkspace(t *testing.T) {
 			"name": "prod", "execution-mode": "local", "operations": false, "locked": false, "terraform-version": "latest",
 			"tag-names": []any{"eu", "net"}, "structured-run-output-enabled": false, "auto-apply": false, "description": "",
 		} {
-			if diff := cmp.Diff(want, got.Attributes[name]); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", name, diff)
-			}
+			must.Match(t, name, got.Attributes[name], want)
 		}
 		if _, ok := got.Attributes["permissions"].(object)["can-force-delete"]; !ok {
 			t.Error("without can-force-delete the tools know no safe deletion")
@@ -50,9 +49,7 @@ func TestWorkspace(t *testing.T) {
 			t.Errorf("changed to %+v", changed)
 		}
 		again := tool.want(http.StatusOK, http.MethodGet, "workspaces/"+got.ID, nil).item()
-		if diff := cmp.Diff(changed, again); diff != "" {
-			t.Errorf("as the other process sees it (-want +got):\n%s", diff)
-		}
+		must.Match(t, "as the other process sees it", again, changed)
 		tool.want(http.StatusUnprocessableEntity, http.MethodPatch, "workspaces/"+got.ID, object{"data": object{"attributes": object{"name": "other"}}})
 		tool.want(http.StatusNoContent, http.MethodDelete, workspaces+"/prod", nil)
 		other.want(http.StatusNoContent, http.MethodDelete, workspaces+"/prod", nil) // repeated
@@ -166,9 +163,7 @@ func TestLists(t *testing.T) {
 			t.Errorf("a list has the id %q", id)
 		}
 		projects := other.want(http.StatusOK, http.MethodGet, "organizations/acme/projects", nil)
-		if diff := cmp.Diff([]string{"Base", "Default Project"}, projects.names()); diff != "" {
-			t.Errorf("projects (-want +got):\n%s", diff)
-		}
+		must.Match(t, "projects", projects.names(), []string{"Base", "Default Project"})
 		named := other.want(http.StatusOK, http.MethodGet, "organizations/acme/projects?filter[names]=Base", nil).items()
 		if len(named) != 1 || named[0].ID != project {
 			t.Errorf("the project is %+v", named)
@@ -191,9 +186,7 @@ func TestTags(t *testing.T) {
 		t.Helper()
 		got := map[string]any{}
 		for _, i := range tool.want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/"+route, nil).items() {
-			if i.Type != route {
-				t.Errorf("the type is %q", i.Type)
-			}
+			must.Equal(t, "the type", i.Type, route)
 			got[fmt.Sprint(i.Attributes["key"])] = i.Attributes["value"]
 		}
 		return got
@@ -204,16 +197,12 @@ func TestTags(t *testing.T) {
 	tool.want(http.StatusNoContent, http.MethodPost, tags, newTags("eu", "team")) // repeated
 	want := map[string]any{"net": "", "eu": "", "team": "core"}
 	for _, route := range []string{"tag-bindings", "effective-tag-bindings"} {
-		if diff := cmp.Diff(want, bound(route)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", route, diff)
-		}
+		must.Match(t, route, bound(route), want)
 	}
 	tool.want(http.StatusNoContent, http.MethodDelete, tags, newTags("net", "none"))
 	tool.want(http.StatusNoContent, http.MethodDelete, tags, newTags("net", "none"))
 	delete(want, "net")
-	if diff := cmp.Diff(want, bound("tag-bindings")); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Match(t, "value", bound("tag-bindings"), want)
 	for _, bad := range []object{newTags(""), newTags(strings.Repeat("x", 129)), newTags("a\nb")} {
 		tool.want(http.StatusUnprocessableEntity, http.MethodPost, tags, bad)
 	}
@@ -292,9 +281,7 @@ func TestDeletedUnderway(t *testing.T) {
 	tool.want(http.StatusConflict, http.MethodDelete, "workspaces/"+cmd.id, nil)
 	tool.want(http.StatusConflict, http.MethodPatch, "workspaces/"+cmd.id+"/tag-bindings", object{"data": []object{{"attributes": object{"key": "old"}}}})
 	next := tool.begin("prod").read()
-	if state := next.state(); state != "" {
-		t.Errorf("the state of the deleted workspace is back: %s", state)
-	}
+	must.Equal(t, "the state of the deleted workspace is back", next.state(), "")
 	tool.apply("prod", stateOf("b", 1))
 }
 

@@ -45,12 +45,8 @@ func TestChildApply(t *testing.T) {
 		if r.Outcome != lifecycle.Done || r.Error != "" || !r.State || r.Resources != 3 || r.Lock == "" || r.Head == 0 {
 			t.Errorf("report %+v\n%s", r, log)
 		}
-		if diff := cmp.Diff(r.Counts, &lifecycle.Counts{Add: 1}); diff != "" {
-			t.Error(diff)
-		}
-		if diff := cmp.Diff(r.Outputs, map[string]json.RawMessage{"url": json.RawMessage(`"http://a"`), "missing": json.RawMessage("null")}); diff != "" {
-			t.Error(diff)
-		}
+		must.Match(t, "value", r.Counts, &lifecycle.Counts{Add: 1})
+		must.Match(t, "value", r.Outputs, map[string]json.RawMessage{"url": json.RawMessage(`"http://a"`), "missing": json.RawMessage("null")})
 		tr.WantState(runtest.State(2, 3))
 		tr.MustBeFree()
 		if b, err := tr.Repo.LockFile(t.Context(), digest.Digest(r.Lock)); err != nil || string(b) != "# locked\n" {
@@ -88,9 +84,7 @@ func TestChildEnvironment(t *testing.T) {
 		}
 	}
 	want := []string{"AWS_EC2_METADATA_DISABLED", "AWS_PROFILE_FILE", "CHECKPOINT_DISABLE", "HOME", "LANG", "NO_PROXY", "OKARA_RUN", "PATH", "TF_CLI_CONFIG_FILE", "TF_INPUT", "TF_IN_AUTOMATION", "TMPDIR"}
-	if diff := cmp.Diff(want, sortedWithout(got, "PWD")); diff != "" {
-		t.Errorf("environment (-want +got)\n%s", diff)
-	}
+	must.Match(t, "environment", sortedWithout(got, "PWD"), want)
 	if !strings.Contains(log, "TF_CLI_CONFIG_FILE="+given+"/tofu.rc") {
 		t.Errorf("log %s", log)
 	}
@@ -171,9 +165,7 @@ func TestChildCost(t *testing.T) {
 			if failed := tt.want == nil && tt.table != nil; strings.Contains(log, "okara: the cost of the plan is not known") != failed || strings.Contains(log, "planted") {
 				t.Errorf("log:\n%s", log)
 			}
-			if diff := cmp.Diff(r.Cost, tt.want); diff != "" {
-				t.Errorf("result (-got +want)\n%s", diff)
-			}
+			must.Match(t, "result", r.Cost, tt.want)
 		})
 	}
 }

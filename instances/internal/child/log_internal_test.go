@@ -13,8 +13,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -99,12 +97,8 @@ func TestEvents(t *testing.T) {
 		if got := string(log.bytes()); got != want {
 			t.Errorf("pieces of %d: log %s", size, got)
 		}
-		if diff := cmp.Diff(e.counts, &lifecycle.Counts{Add: 1, Remove: 1, Replace: 1}); diff != "" {
-			t.Error(diff)
-		}
-		if diff := cmp.Diff(e.errs, []string{"no: it is broken (main.tf:3)"}); diff != "" {
-			t.Error(diff)
-		}
+		must.Match(t, "value", e.counts, &lifecycle.Counts{Add: 1, Remove: 1, Replace: 1})
+		must.Match(t, "value", e.errs, []string{"no: it is broken (main.tf:3)"})
 	}
 }
 
@@ -190,9 +184,7 @@ func TestMasks(t *testing.T) {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
-	if got := newMasks(nil).maskText("anything"); got != "anything" {
-		t.Errorf("without values: %q", got)
-	}
+	must.Equal(t, "without values", newMasks(nil).maskText("anything"), "anything")
 }
 
 // TestMasksAtOnce holds back only what may be the beginning of a value: who follows a log

@@ -15,8 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
@@ -99,9 +97,7 @@ func TestAdopt(t *testing.T) {
 		got := w.must(t, e, lifecycle.Actor{Subject: "carla", Admin: true})
 		want := *got
 		want.Owner, want.Source, want.Snapshot, want.Parameters, want.Phase = carla, before.Source, before.Snapshot, before.Parameters, lifecycle.Ready
-		if diff := cmp.Diff(*got, want); diff != "" {
-			t.Errorf("adopted (-got +want)\n%s", diff)
-		}
+		must.Match(t, "adopted", *got, want)
 		defer w.run(t)()
 		w.must(t, lifecycle.DestroyNow{ID: rec.ID}, lifecycle.Actor{Subject: "carla", Admin: true})
 		w.until(t, rec.ID, time.Hour, lifecycle.Destroyed)
@@ -161,9 +157,7 @@ func TestNothingInClear(t *testing.T) {
 		}, lifecycle.Actor{Subject: "anna"})
 		w.until(t, rec.ID, time.Hour, lifecycle.Ready)
 		spec := w.program.specs(rec.ID)[0]
-		if diff := cmp.Diff(spec.Sensitive, []string{"password"}); diff != "" {
-			t.Errorf("sensitive variables (-got +want)\n%s", diff)
-		}
+		must.Match(t, "sensitive variables", spec.Sensitive, []string{"password"})
 		w.until(t, rec.ID, 9*time.Hour, lifecycle.Destroyed)
 		time.Sleep(8 * 24 * time.Hour)
 		if sent := bodies.all(); bytes.Contains(sent, []byte("planted")) || len(sent) == 0 {

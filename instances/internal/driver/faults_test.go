@@ -13,8 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/instances/internal/driver"
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -147,9 +145,7 @@ func lifeWithFault(t *testing.T, n int, act ocitest.Act) (hit bool) {
 		if _, err := records.ReadInstanceEntry(t.Context(), queue, rec.ID); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("entry of a state that has gone: %v", err)
 		}
-		if diff := cmp.Diff([]string{"destroyed", "ready"}, noticesIn(t, queue)); diff != "" {
-			t.Errorf("notices (-want +got):\n%s", diff)
-		}
+		must.Match(t, "notices", noticesIn(t, queue), []string{"destroyed", "ready"})
 	})
 	return hit
 }

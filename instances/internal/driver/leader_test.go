@@ -10,11 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -46,9 +45,7 @@ func TestLeaderDiesBeforeStart(t *testing.T) {
 		if spec := w.program.specs(rec.ID)[0]; spec.Ref.Attempt != 2 || spec.Took == "" {
 			t.Errorf("attempt %d takes over %q, want the second one, and the lock of the first", spec.Ref.Attempt, spec.Took)
 		}
-		if ready.Runs[0].Failures != 1 {
-			t.Errorf("%d failures, want the lost attempt", ready.Runs[0].Failures)
-		}
+		must.Equal(t, "failures", ready.Runs[0].Failures, 1)
 	})
 }
 
@@ -147,9 +144,7 @@ func TestPassingTrouble(t *testing.T) {
 			case <-time.After(time.Until(end)):
 			}
 		}
-		if diff := cmp.Diff(phases, map[lifecycle.Phase]bool{lifecycle.Provisioning: true, lifecycle.Ready: true}); diff != "" {
-			t.Errorf("phases (-got +want)\n%s", diff)
-		}
+		must.Match(t, "phases", phases, map[lifecycle.Phase]bool{lifecycle.Provisioning: true, lifecycle.Ready: true})
 		if !reasons[lifecycle.WaitRetry] {
 			t.Errorf("reasons to wait: %v, want %s", reasons, lifecycle.WaitRetry)
 		}
@@ -277,9 +272,7 @@ func TestRecordStaysUntilEmpty(t *testing.T) {
 		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		w.until(t, rec.ID, time.Hour, lifecycle.Ready)
 		w.until(t, rec.ID, 24*time.Hour, lifecycle.DestroyFailed)
-		if n := len(w.program.kinds(rec.ID)); n != 6 {
-			t.Errorf("%d attempts, want one that applies and five that destroy", n)
-		}
+		must.Equal(t, "attempts", len(w.program.kinds(rec.ID)), 6)
 		time.Sleep(20 * 24 * time.Hour)
 		if now := w.record(rec.ID); now == nil || now.Phase != lifecycle.DestroyFailed && now.Phase != lifecycle.Destroying {
 			t.Fatalf("after twenty days: %+v", now)
@@ -355,9 +348,7 @@ func TestPassIsOneCommit(t *testing.T) {
 		if got := w.phases(); got[lifecycle.Destroying] != 40 {
 			t.Fatalf("%v, want forty that are destroyed", got)
 		}
-		if len(w.reconciles) != 1 {
-			t.Errorf("%d commits, want 1", len(w.reconciles))
-		}
+		must.Equal(t, "commits", len(w.reconciles), 1)
 	})
 }
 
@@ -402,9 +393,7 @@ func TestRequestsOfARun(t *testing.T) {
 		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		ready := w.until(t, rec.ID, time.Hour, lifecycle.Ready)
 		created := w.counted.count() - before
-		if commits[0] != 2 {
-			t.Errorf("%d commits until the run was started, want 2", commits[0])
-		}
+		must.Equal(t, "commits until the run was started", commits[0], 2)
 		gone := w.until(t, rec.ID, 9*time.Hour, lifecycle.Destroyed)
 		t.Logf("requests: %d to create, %d to destroy; the end was seen after %s", created, w.counted.count()-before-created,
 			gone.Runs[0].QueuedAt.Sub(ready.ExpiresAt))

@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/instances/internal/driver"
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -181,9 +179,7 @@ func TestNoticeThroughQueue(t *testing.T) {
 		time.Sleep(time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
-		if diff := cmp.Diff(reported, []string{"ready", "expires_30m0s", "destroyed"}); diff != "" {
-			t.Errorf("notices (-got +want)\n%s", diff)
-		}
+		must.Match(t, "notices", reported, []string{"ready", "expires_30m0s", "destroyed"})
 	})
 }
 

@@ -142,9 +142,7 @@ func TestNoticeAgain(t *testing.T) {
 			t.Errorf("try %d tells a secret: %v", i, err)
 		}
 	}
-	if len(c.bodies) != 3 {
-		t.Errorf("%d requests, want 3: none to where the redirect points", len(c.bodies))
-	}
+	must.Equal(t, "requests", len(c.bodies), 3)
 }
 
 // TestNewNotifier refuses invalid receivers, receivers without TLS, and short secrets.

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -120,9 +121,7 @@ func BenchmarkRollOver(b *testing.B) {
 		}
 		reason := serve(b, r, lifecycle.Pause{Template: "sandbox/vpc", Reason: "the last"}).Pools["sandbox/vpc"].Paused
 		r.end()
-		if reason != "the last" {
-			b.Errorf("the document says %q", reason)
-		}
+		must.Equal(b, "the document says", reason, "the last")
 		b.ReportMetric(float64(first.Microseconds())/1000, "ms-first")
 		b.ReportMetric(float64(last.Microseconds())/1000, "ms-last")
 		b.ReportMetric(float64(after.Microseconds())/1000, "ms-after")

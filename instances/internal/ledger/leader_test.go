@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
@@ -176,9 +177,7 @@ func TestGroupCommit(t *testing.T) {
 		if got != 1 && got != 2 {
 			t.Errorf("%d commits, want at most 2", got)
 		}
-		if n := c.Total(); n != 4*got {
-			t.Errorf("%d requests, want %d", n, 4*got)
-		}
+		must.Equal(t, "requests", c.Total(), 4*got)
 		a.end()
 	})
 }

@@ -18,8 +18,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
@@ -255,9 +253,7 @@ func mustHave(t testing.TB, r *replica, names ...string) {
 	for _, n := range names {
 		want[n] = 1
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("instances by name (-want +got):\n%s", d)
-	}
+	must.Match(t, "instances by name", got, want)
 }
 
 // One replica leads, the other follows and takes over when the first one ends.

@@ -126,9 +126,7 @@ func TestClaims(t *testing.T) {
 				}
 			}
 			wg.Wait()
-			if len(winners) != 5 {
-				t.Errorf("%d winners, want 5", len(winners))
-			}
+			must.Equal(t, "winners", len(winners), 5)
 			last := leader(t, replicas[1:]...)
 			v := must.Get(last.View(t.Context()))(t)
 			for id, owner := range winners {

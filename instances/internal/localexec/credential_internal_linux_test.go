@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -39,12 +37,8 @@ func TestCredentials(t *testing.T) {
 	want := map[string]string{
 		"AWS_ACCESS_KEY_ID": "AK", "GOOGLE_APPLICATION_CREDENTIALS": "${files}/GOOGLE_APPLICATION_CREDENTIALS", "TOKEN": "a=b x", "RUN": "abc-1-2",
 	}
-	if diff := cmp.Diff(g.environment, want); diff != "" {
-		t.Errorf("environment (-got +want):\n%s", diff)
-	}
-	if diff := cmp.Diff(g.files, map[string][]byte{"GOOGLE_APPLICATION_CREDENTIALS": []byte(`{"key":1}`)}); diff != "" {
-		t.Errorf("files (-got +want):\n%s", diff)
-	}
+	must.Match(t, "environment", g.environment, want)
+	must.Match(t, "files", g.files, map[string][]byte{"GOOGLE_APPLICATION_CREDENTIALS": []byte(`{"key":1}`)})
 }
 
 // TestCredentialsRefused: each error names what is missing, but no value.

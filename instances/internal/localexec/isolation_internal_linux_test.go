@@ -86,15 +86,9 @@ func TestSandboxSees(t *testing.T) {
 	if len(parts) != 5 {
 		t.Fatalf("%q", got)
 	}
-	if parts[0] != "" {
-		t.Errorf("files of the storage: %q", parts[0])
-	}
-	if parts[1] != "" {
-		t.Errorf("it sees the process of this test: %q", parts[1])
-	}
-	if parts[2] != "" {
-		t.Errorf("the sandbox has %q", parts[2])
-	}
+	must.Equal(t, "files of the storage", parts[0], "")
+	must.Equal(t, "it sees the process of this test", parts[1], "")
+	must.Equal(t, "the sandbox", parts[2], "")
 	uid := os.Geteuid()
 	if uid == 0 {
 		uid = nobody
@@ -103,12 +97,8 @@ func TestSandboxSees(t *testing.T) {
 	want := strconv.Itoa(uid) + "\n/run/okara/tool\n" +
 		"CapInh" + none + "CapPrm" + none + "CapEff" + none + "CapBnd" + none + "CapAmb" + none +
 		"NoNewPrivs:\t1\n"
-	if parts[3] != want {
-		t.Errorf("got %q, want %q", parts[3], want)
-	}
-	if want := "A=1\nPATH=/usr/bin:/bin\nPWD=/run/okara/tool\n"; parts[4] != want {
-		t.Errorf("environment %q, want %q", parts[4], want)
-	}
+	must.Equal(t, "value", parts[3], want)
+	must.Equal(t, "environment", parts[4], "A=1\nPATH=/usr/bin:/bin\nPWD=/run/okara/tool\n")
 }
 
 // TestSandboxFiles opens a file without close-on-exec, as a server may have inherited it:
@@ -119,9 +109,7 @@ func TestSandboxFiles(t *testing.T) {
 	runtest.MustWrite(t, name, "secret")
 	fd := must.Get(unix.Open(name, unix.O_RDONLY, 0))(t) // without O_CLOEXEC
 	defer unix.Close(fd)
-	if got := l.mustHear(t, l.spec(t, stubOrder{}), "ls -l /proc/[0-9]*/fd 2>/dev/null | grep left-open; (cat <&"+strconv.Itoa(fd)+") 2>/dev/null; echo looked"); got != "looked\n" {
-		t.Errorf("it has %q", got)
-	}
+	must.Equal(t, "it", l.mustHear(t, l.spec(t, stubOrder{}), "ls -l /proc/[0-9]*/fd 2>/dev/null | grep left-open; (cat <&"+strconv.Itoa(fd)+") 2>/dev/null; echo looked"), "looked\n")
 }
 
 // TestSandboxBudget writes more than a run may into each writable folder, also at once:
@@ -185,9 +173,7 @@ func TestRunsApart(t *testing.T) {
 	l.mustStart(t, first)
 	mustSay(t, l.scratch(first.Ref), "ready")
 	second.Ref.ID = "zbcdefghjk"
-	if got := l.mustHear(t, second, `for i in 1 2 3 4 5 6 7 8 9 0; do for k in 1 2 3; do sleep 60 & done; done && echo all`); got != "all\n" {
-		t.Errorf("%q", got)
-	}
+	must.Equal(t, "value", l.mustHear(t, second, `for i in 1 2 3 4 5 6 7 8 9 0; do for k in 1 2 3; do sleep 60 & done; done && echo all`), "all\n")
 	if got := len(runtest.Running(t, mark)); got != 40 {
 		t.Errorf("the first run has %d processes", got)
 	}

@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
@@ -134,9 +132,7 @@ func (l *localTest) mustRemain(t *testing.T, want ...string) {
 	for _, dir := range dirs {
 		got = append(got, filepath.Base(dir))
 	}
-	if diff := cmp.Diff(got, want); diff != "" {
-		t.Errorf("folders (-got +want):\n%s", diff)
-	}
+	must.Match(t, "folders", got, want)
 }
 
 // TestLocal starts an attempt twice, reads its log and its result, and finds none of its
@@ -150,9 +146,7 @@ func TestLocal(t *testing.T) {
 		t.Error(err)
 	}
 	h := l.mustStart(t, s)
-	if again := l.again(t).mustStart(t, s); again != h {
-		t.Errorf("started again: %s, want %s", again, h)
-	}
+	must.Equal(t, "started again", l.again(t).mustStart(t, s), h)
 	dir := l.scratch(s.Ref)
 	runtest.MustAppear(t, filepath.Join(dir, "tool.json"))
 	for _, name := range []string{"", "/" + markerFile, "/log", "/child.log"} {
@@ -165,9 +159,7 @@ func TestLocal(t *testing.T) {
 			t.Errorf("%+v, %v", st, err)
 		}
 	}
-	if got := mustLog(t, l, s, h, 4); got != "log" {
-		t.Errorf("log from byte 4: %q", got)
-	}
+	must.Equal(t, "log from byte 4", mustLog(t, l, s, h, 4), "log")
 	mustGoOn(t, l, s)
 	if st := l.mustEnd(t, s, h); st.State != run.Ended || st.Result.Outcome != lifecycle.Done || st.Result.Resources != 3 {
 		t.Errorf("%+v", st)
@@ -178,12 +170,8 @@ func TestLocal(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 	}
-	if got := mustLog(t, l, s, h, 10); got != "log" {
-		t.Errorf("log after the end, from byte 10: %q", got)
-	}
-	if got := mustLog(t, l, s, h, 1000); got != "" {
-		t.Errorf("log beyond its end: %q", got)
-	}
+	must.Equal(t, "log after the end, from byte 10", mustLog(t, l, s, h, 10), "log")
+	must.Equal(t, "log beyond its end", mustLog(t, l, s, h, 1000), "")
 }
 
 // mustGoOn lets the tool of an attempt continue.
@@ -234,9 +222,7 @@ func TestStartedEnvironment(t *testing.T) {
 	want := []string{
 		"HOME=" + dir, "HTTPS_PROXY=http://proxy:1", "LANG=C", "OKARA_RUN=abcdefghjk-1-1", "PATH=/usr/bin:/bin", "SSL_CERT_DIR=/etc/ssl/certs", "TMPDIR=" + dir,
 	}
-	if diff := cmp.Diff(got, want); diff != "" {
-		t.Errorf("environment and arguments (-got +want):\n%s", diff)
-	}
+	must.Match(t, "environment and arguments", got, want)
 	if b, err := os.ReadFile(filepath.Join(dir, markerFile)); err != nil || strings.Contains(string(b), "nonce\"") || strings.Contains(string(h), "nonce\"") {
 		t.Errorf("%s, %s, %v: the nonce is in it", b, h, err)
 	}

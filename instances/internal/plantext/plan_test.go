@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/instances/internal/plantext"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 func TestPlanLine(t *testing.T) {
@@ -13,8 +14,6 @@ func TestPlanLine(t *testing.T) {
 		"  + resource \"a\" \"b\" {": "add", "-/+ resource": "replace", "+/- resource": "replace", "      - x = 1 -> null": "remove",
 		"  ~ resource": "change", " <= data": "change", "  # a.b will be created": "", "": "", "Plan: 1 to add, 0 to change, 0 to destroy.": "", "+": "",
 	} {
-		if got := plantext.Effect(line); got != want {
-			t.Errorf("%q is %q, want %q", line, got, want)
-		}
+		must.Equal(t, line, plantext.Effect(line), want)
 	}
 }

@@ -17,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/internal/portalclient"
 	"github.com/seed-141914ff/okara/internal/client"
@@ -141,9 +139,7 @@ func TestListWithoutEnd(t *testing.T) {
 	if all, err := c.Templates(t.Context()); err != nil || len(all) > 0 {
 		t.Error(all, err)
 	}
-	if n := len(empty.requests()); n != 3 {
-		t.Errorf("%d requests for three lists without an entry", n)
-	}
+	must.Equal(t, "requests for three lists without an entry", len(empty.requests()), 3)
 	page := `{"next":"more","count":9,"instances":[` + strings.Repeat(`{},`, 4999) + `{}]}`
 	full := newScript(t, says(200, page))
 	all, err := clientOf(t, full.URL, token).Instances(t.Context(), portalclient.Filter{Owner: "mine", Template: "lab/*", Phase: "live"})
@@ -152,9 +148,7 @@ func TestListWithoutEnd(t *testing.T) {
 	}
 	q := full.requests()[1].URL.Query()
 	want := url.Values{"limit": {"500"}, "after": {"more"}, "owner": {"mine"}, "template": {"lab/*"}, "phase": {"live"}}
-	if diff := cmp.Diff(want, q); diff != "" {
-		t.Errorf("query (-want +got):\n%s", diff)
-	}
+	must.Match(t, "query", q, want)
 }
 
 // TestNames sends no request for an invalid ID.
@@ -199,9 +193,7 @@ func TestFollow(t *testing.T) {
 	for _, r := range s.requests() {
 		from = append(from, r.Header.Get("Last-Event-ID"))
 	}
-	if diff := cmp.Diff([]string{"", "1-6", "1-13", "1-13", "2-0", "2-0"}, from); diff != "" {
-		t.Errorf("where it went on (-want +got):\n%s", diff)
-	}
+	must.Match(t, "where it went on", from, []string{"", "1-6", "1-13", "1-13", "2-0", "2-0"})
 }
 
 type full struct{}
@@ -234,9 +226,7 @@ func TestFollowEnds(t *testing.T) {
 			if err == nil || tt.want != nil && !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("%v, want %v, %s", err, tt.want, tt.text)
 			}
-			if n := len(s.requests()); n != 1 {
-				t.Errorf("%d requests", n)
-			}
+			must.Equal(t, "requests", len(s.requests()), 1)
 		})
 	}
 	s := newScript(t, streams(true))

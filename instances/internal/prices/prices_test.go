@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/internal/must"
 )
@@ -21,9 +19,7 @@ func TestParse(t *testing.T) {
 		{Type: "disk", Hourly: 1}, {Type: "vm", Attribute: "size", Value: "large", Hourly: 1_000_000_000_000},
 		{Type: "vm", Attribute: "label", Value: `a,"b"`, Hourly: 2_500_000}, {Type: "vm", Attribute: "label"},
 	}}
-	if diff := cmp.Diff(got, want); diff != "" {
-		t.Errorf("table (-got +want)\n%s", diff)
-	}
+	must.Match(t, "table", got, want)
 }
 
 // TestParseRefused names each mistake with its line, and what to do.
@@ -96,9 +92,7 @@ func TestOf(t *testing.T) {
 			plan := `{"format_version":"1.2","prior_state":{"values":[{"resource_changes":[1]}]},"resource_changes":[` + tt.change + `],"errored":false}`
 			got := must.Get(table(t).Of(strings.NewReader(plan)))(t)
 			want := &prices.Cost{Before: tt.before, After: tt.after, Currency: "EUR", Priced: tt.priced, Unpriced: tt.none}
-			if diff := cmp.Diff(got, want); diff != "" {
-				t.Errorf("cost (-got +want)\n%s", diff)
-			}
+			must.Match(t, "cost", got, want)
 		})
 	}
 }
@@ -136,13 +130,9 @@ func TestCostWords(t *testing.T) {
 		if c != nil {
 			c.Currency = "EUR"
 		}
-		if got := c.String(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		must.Equal(t, "value", c.String(), want)
 	}
-	if got := (&prices.Cost{Currency: "EUR"}).String(); got != "" {
-		t.Errorf("of nothing: %q", got)
-	}
+	must.Equal(t, "of nothing", (&prices.Cost{Currency: "EUR"}).String(), "")
 }
 
 func FuzzParse(f *testing.F) {

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	digest "github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/instances/internal/records"
@@ -243,9 +242,7 @@ func TestInstanceRequests(t *testing.T) {
 		if err := step.do(); err != nil {
 			t.Errorf("%s: %v", step.name, err)
 		}
-		if diff := cmp.Diff(step.want, count.Take()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", step.name, diff)
-		}
+		must.Match(t, step.name, count.Take(), step.want)
 	}
 }
 
@@ -281,8 +278,6 @@ func TestInstanceEntry(t *testing.T) {
 		t.Error("an id that is none was taken")
 	}
 	for tag, want := range map[string]string{"i-k7m2p9x4tq": "k7m2p9x4tq", "i-x": "", "r-k7m2p9x4tq": "", "k7m2p9x4tq": ""} {
-		if got := records.EntryInstance(tag); got != want {
-			t.Errorf("%s: %q, want %q", tag, got, want)
-		}
+		must.Equal(t, tag, records.EntryInstance(tag), want)
 	}
 }

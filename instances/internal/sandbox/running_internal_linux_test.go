@@ -268,9 +268,7 @@ func mustCopy(t *testing.T, from, to string) string {
 func TestWrap(t *testing.T) {
 	o := newOrder(t, ModeWrap)
 	o.Isolation.Wrap = []string{"/usr/bin/env", "WRAPPED=${scratch} ${program}"}
-	if got, want := mustRun(t, o, `echo "$WRAPPED"`), string(o.dir.seenPath())+" "+Resolve("/bin/sh")+"\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	must.Equal(t, "value", mustRun(t, o, `echo "$WRAPPED"`), string(o.dir.seenPath())+" "+Resolve("/bin/sh")+"\n")
 }
 
 // TestCgroup puts the tool into a separate control group, by which all its processes are

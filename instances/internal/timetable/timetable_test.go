@@ -114,8 +114,6 @@ func TestCheck(t *testing.T) {
 func TestWords(t *testing.T) {
 	berlin, now := table(t, "", "", "Europe/Berlin"), utc(t, "2026-11-27 19:30:00")
 	for at, want := range map[string]string{"2026-11-30 06:00:00": "Mon 07:00", "2026-12-07 06:00:00": "Mon 7 Dec 07:00"} {
-		if got := berlin.Words(utc(t, at), now); got != want {
-			t.Errorf("%s: got %q, want %q", at, got, want)
-		}
+		must.Equal(t, at, berlin.Words(utc(t, at), now), want)
 	}
 }

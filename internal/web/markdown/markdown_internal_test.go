@@ -125,9 +125,7 @@ func TestMarkdownBounds(t *testing.T) {
 			if !strings.HasPrefix(string(r.HTML), "<pre>") {
 				t.Errorf("it was read: %.80s", r.HTML)
 			}
-			if r.Cut != (len(source) > maxSource) {
-				t.Errorf("cut is %v", r.Cut)
-			}
+			must.Equal(t, "cut", r.Cut, (len(source) > maxSource))
 		})
 	}
 }

@@ -48,9 +48,7 @@ func TestThemeCookie(t *testing.T) {
 				pages.ServeHTTP(w, r)
 				return w.Body.String()
 			}
-			if got := choose("dark"); got != c.cookie+"dark"+c.with {
-				t.Errorf("dark is kept as %q", got)
-			}
+			must.Equal(t, "dark is kept as", choose("dark"), c.cookie+"dark"+c.with)
 			for _, theme := range []string{"", "purple"} {
 				if got := choose(theme); !strings.HasPrefix(got, c.cookie+";") || !strings.Contains(got, "Max-Age=0") {
 					t.Errorf("%q is kept as %q", theme, got)

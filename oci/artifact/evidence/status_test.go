@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/must"
@@ -55,9 +54,7 @@ func TestStatusEvents(t *testing.T) {
 			got[v] = [2]string{message(s.Deprecated), message(s.Yanked)}
 		}
 		want := map[string][2]string{"1.0.0": {"moved", "-"}, "1.1.0": {"-", "broken"}, "3.0.0": {"moved", "-"}}
-		if diff := cmp.Diff(got, want); diff != "" {
-			t.Errorf("deprecated, yanked (-got +want)\n%s", diff)
-		}
+		must.Match(t, "deprecated, yanked", got, want)
 	})
 }
 
@@ -91,9 +88,7 @@ func TestIsStatusTag(t *testing.T) {
 		"okara-status-1767225600000-0123456789abcdef": true, "okara-status-1-0123456789abcdef": false,
 		"okara-status-1767225600000-0123456789ABCDEF": false, "1.0.0": false, "okara-status-": false,
 	} {
-		if got := evidence.IsStatusTag(tag); got != want {
-			t.Errorf("%s: %v", tag, got)
-		}
+		must.Equal(t, tag, evidence.IsStatusTag(tag), want)
 	}
 }
 

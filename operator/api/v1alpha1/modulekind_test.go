@@ -69,9 +69,7 @@ func TestModuleKinds(t *testing.T) {
 		!*s.Deletion.Destroy || s.Deletion.Orphan != "Refuse" || s.Upgrade.Policy != "Manual" || s.Upgrade.MaxConcurrent != 5 {
 		t.Errorf("defaults: %+v", s)
 	}
-	if got := string(whole.Spec.Values["zones"].Raw); got != `["a",{"b":1}]` {
-		t.Errorf("a value: %s", got)
-	}
+	must.Equal(t, "a value", string(whole.Spec.Values["zones"].Raw), `["a",{"b":1}]`)
 	whole.Status = v1alpha1.ModuleKindStatus{
 		RunStatus: v1alpha1.RunStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{
 			{Type: v1alpha1.ConditionEstablished, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonEstablished, LastTransitionTime: metav1.Now()},

@@ -48,9 +48,7 @@ func TestObjects(t *testing.T) {
 	}
 	var m v1alpha1.Module
 	must.Succeed(t, c.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "o0"}, &m))
-	if got := fmt.Sprintf("%s %s %d", *m.Spec.Interval, m.Spec.DeletionPolicy, *m.Spec.VersionObjects); got != "1h Keep 5" {
-		t.Errorf("defaults: %s", got)
-	}
+	must.Equal(t, "defaults", fmt.Sprintf("%s %s %d", *m.Spec.Interval, m.Spec.DeletionPolicy, *m.Spec.VersionObjects), "1h Keep 5")
 	fill(&m.Status)
 	if err := c.Status().Update(t.Context(), &m); err != nil {
 		t.Errorf("status: %v", err)

@@ -115,9 +115,7 @@ func golden(t *testing.T, name, got string) {
 		must.Succeed(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want := must.Get(os.ReadFile(file))(t)
-	if got != string(want) {
-		t.Errorf("it became\n%s", got)
-	}
+	must.Equal(t, "it became", got, string(want))
 }
 
 // TestRenderKindRefuses checks that each mistake is reported with a hint, and nothing is

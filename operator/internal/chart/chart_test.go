@@ -144,9 +144,7 @@ func TestApply(t *testing.T) {
 					createPod(t, set, o)
 				}
 			}
-			if want := map[string]int{"few": 2, "many": 3, "scoped": 2}[name]; pods != want {
-				t.Errorf("%d Deployments", pods)
-			}
+			must.Equal(t, "Deployments", pods, map[string]int{"few": 2, "many": 3, "scoped": 2}[name])
 		})
 	}
 }

@@ -303,9 +303,7 @@ func (r *runs) uninstall() {
 		}
 		did++
 	}
-	if did != 8 {
-		r.t.Errorf("%d commands of the page were run", did)
-	}
+	must.Equal(r.t, "commands of the page were run", did, 8)
 }
 
 // deleteAll deletes all objects of a kind, and waits until they are gone.

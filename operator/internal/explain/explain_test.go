@@ -122,9 +122,7 @@ What to do:
   kubectl annotate vpc.apps.okara.dev/prod -n tenant-acme okara.dev/abandon=prod
   kubectl describe terraform.infra.contrib.fluxcd.io/vpc-prod -n okara-run-u-1
 `
-	if got := e.Explain(t.Context(), o); got != want {
-		t.Errorf("%s", got)
-	}
+	must.Equal(t, "value", e.Explain(t.Context(), o), want)
 }
 
 // TestExplainPlan checks that the page shows the Approval for a plan.
@@ -175,9 +173,7 @@ What to do:
      spec: {target: {kind: Version, name: module-vpc-1.4.0}, plan: "sha256:14f2", generation: 1, approver: YOU}}
 `
 	e := &Explainer{Client: fake.NewClientBuilder().WithScheme(scheme(t)).Build(), Now: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)}
-	if got := e.Explain(t.Context(), o); got != want {
-		t.Errorf("%s", got)
-	}
+	must.Equal(t, "value", e.Explain(t.Context(), o), want)
 }
 
 // TestExplainUnseen checks the page's reasons why no controller may have processed an

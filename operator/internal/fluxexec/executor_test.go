@@ -51,9 +51,7 @@ func newSite(t *testing.T, name string) *site {
 func (s *site) apply(changes bool) {
 	s.t.Helper()
 	changed := must.Get(s.exec.Apply(s.t.Context(), s.spec))(s.t)
-	if changed != changes {
-		s.t.Errorf("changed %t, want %t", changed, changes)
-	}
+	must.Equal(s.t, "changed", changed, changes)
 }
 
 // live returns the Terraform, or nil.
@@ -210,17 +208,13 @@ func TestApprove(t *testing.T) {
 	}
 	s.planned("a")
 	plan := s.phase(fluxexec.Planned).Plan.ID
-	if plan != "1.4.0-e3b0c44298.aaaaaaaaaaaa" {
-		t.Errorf("the plan is %q", plan)
-	}
+	must.Equal(t, "the plan", plan, "1.4.0-e3b0c44298.aaaaaaaaaaaa")
 	stale("1.4.0-e3b0c44298.bbbbbbbbbbbb")
 	for range 2 { // the second call finds the plan approved
 		must.Succeed(t, s.exec.Approve(t.Context(), s.spec, plan))
 	}
 	s.approval("plan-1")
-	if got, want := s.live().GetAnnotations()[fluxexec.AnnotationApproved], fluxexec.Approved(strings.Repeat("a", 64), s.live().GetGeneration()); got != want {
-		t.Errorf("approved is %s, want %s", got, want)
-	}
+	must.Equal(t, "approved", s.live().GetAnnotations()[fluxexec.AnnotationApproved], fluxexec.Approved(strings.Repeat("a", 64), s.live().GetGeneration()))
 	s.apply(false) // while the plan is being applied
 	s.phase(fluxexec.Running)
 

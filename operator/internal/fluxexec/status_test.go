@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -82,9 +81,7 @@ func TestObserve(t *testing.T) {
 			}
 			if c.id != "" {
 				want := fluxexec.Plan{ID: c.id, Generation: 2, Adds: 1, Changes: 2, Removes: 3, ConfigMap: "tfplan-default-greeting"}
-				if diff := cmp.Diff(want, *got.Plan); diff != "" {
-					t.Error(diff)
-				}
+				must.Match(t, "value", *got.Plan, want)
 			}
 		})
 	}
@@ -136,9 +133,7 @@ func TestReadOutputs(t *testing.T) {
 	for name, o := range got {
 		texts[name] = o.Text()
 	}
-	if diff := cmp.Diff(map[string]string{"text": "a\nb", "list": `["a"]`, "nothing": "null", "alone__type": "c"}, texts); diff != "" {
-		t.Error(diff)
-	}
+	must.Match(t, "value", texts, map[string]string{"text": "a\nb", "list": `["a"]`, "nothing": "null", "alone__type": "c"})
 	if _, err := fluxexec.ReadOutputs(map[string][]byte{"a": []byte("{"), "a__type": []byte(`"number"`)}); err == nil {
 		t.Error("what is no JSON was read")
 	}

@@ -91,9 +91,7 @@ func TestChart(t *testing.T) {
 	if first.Source.Chart != "https://git.test/web" || first.Source.Path != "charts/web" || first.Source.Digest != foundOne.Digest || string(first.Variables["ingress"]) != `{"host":"`+id+`.example.com"}` {
 		t.Errorf("%+v", first)
 	}
-	if url := s.all()[id].Status.URL; url != "https://"+id+".example.com/" {
-		t.Errorf("URL %q", url)
-	}
+	must.Equal(t, "URL", s.all()[id].Status.URL, "https://"+id+".example.com/")
 	newer := instancectl.FoundChart{Version: "ba9876543210", Digest: "sha1:ba9876543210fedcba9876543210fedcba987654"}
 	instancectl.ResolvedChart(t, s.client, o, newer)
 	s.run(leader, "a newer one is offered", func() bool {

@@ -162,9 +162,7 @@ func TestQuota(t *testing.T) {
 	if n := s.phases(); n["Ready"] != 5 {
 		t.Errorf("%v", n)
 	}
-	if s.engine.left() != 5 {
-		t.Errorf("%d were provisioned", s.engine.left())
-	}
+	must.Equal(t, "provisioned", s.engine.left(), 5)
 	// One more is refused, and a deleted one makes room under the next leader.
 	p := s.portal()
 	if _, err := s.create(p, "anna", "sandbox/vpc", ""); err != nil { // an owner of another issuer

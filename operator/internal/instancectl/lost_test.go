@@ -211,9 +211,7 @@ func TestWhatIsNotLaunched(t *testing.T) {
 	for range 5 {
 		must.Get(leader.Reconcile(t.Context()))(t)
 	}
-	if n := requests.Load() - before; n != 0 {
-		t.Errorf("%d requests in 5 passes", n)
-	}
+	must.Equal(t, "requests in 5 passes", requests.Load()-before, 0)
 	s.template("sandbox.vpc", nil)
 	s.run(leader, "it is ready", s.is("pppppppppe", "Ready"))
 	s.empties("pppppppppe")

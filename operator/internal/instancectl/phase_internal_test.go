@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
@@ -62,7 +63,5 @@ func shown(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) strin
 
 // TestPhaseOfFailingReady checks that an error of the operator itself does not end a run.
 func TestPhaseOfFailingReady(t *testing.T) {
-	if got := shownPhase("Ready", verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed}); got != "Updating" {
-		t.Errorf("it is %s", got)
-	}
+	must.Equal(t, "it", shownPhase("Ready", verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed}), "Updating")
 }

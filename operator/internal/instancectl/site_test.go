@@ -135,9 +135,7 @@ func (s *site) gone(c *instancectl.Controller, id string) {
 	s.t.Helper()
 	operatorNamespace := s.all()[id].Status.Namespace
 	s.run(c, "nothing is left of "+id, func() bool { return s.ended(operatorNamespace) && s.all()[id] == nil })
-	if s.engine.left() != 0 {
-		s.t.Errorf("%d resources are left", s.engine.left())
-	}
+	must.Equal(s.t, "resources are left", s.engine.left(), 0)
 }
 
 // ended plays the namespace controller of a cluster for a deleted namespace, and reports

@@ -212,9 +212,7 @@ func TestTerraform(t *testing.T) {
 	}
 	generation := s.terraform().GetGeneration()
 	s.run(run.Running)
-	if got := s.terraform().GetGeneration(); got != generation {
-		t.Errorf("a second look changed it: %d", got)
-	}
+	must.Equal(t, "a second look changed it", s.terraform().GetGeneration(), generation)
 	s.says("False", "ArtifactFailed", nil)
 	if st := s.run(run.Running); st.Waiting != "" {
 		t.Errorf("a source that is being fetched: %+v", st)

@@ -129,8 +129,6 @@ func TestRolloutBatchRemembers(t *testing.T) {
 	})
 	s.until("the operator looked again", func() (bool, any) { s.read(def); return def.Status.LastHandledRequest != "", def.Status })
 	s.says(def, metav1.ConditionFalse, v1alpha1.ReasonUpgradeStopped)
-	if got := s.versions("Forget"); got != "1.1.0 1.0.0 1.0.0 1.0.0" {
-		t.Errorf("they run %s", got)
-	}
+	must.Equal(t, "they run", s.versions("Forget"), "1.1.0 1.0.0 1.0.0 1.0.0")
 	s.remove(def)
 }

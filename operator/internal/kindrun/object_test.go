@@ -111,9 +111,7 @@ func stateStays(t *testing.T, byNamespace bool) {
 		s.step(o)
 	}
 	s.says(o, false, v1alpha1.ReasonDestroyFailed)
-	if got := text(o, "status", "phase"); got != "DestroyFailed" {
-		t.Errorf("the phase is %s", got)
-	}
+	must.Equal(t, "the phase", text(o, "status", "phase"), "DestroyFailed")
 
 	old := o.DeepCopy()
 	o.SetFinalizers(nil)

@@ -42,9 +42,7 @@ func (s *site) failing(o *unstructured.Unstructured, reason, message string) {
 		s.t.Errorf("the event is %q", e)
 	}
 	s.step(o)
-	if e := s.reported(); e != "" {
-		s.t.Errorf("told once more: %q", e)
-	}
+	must.Equal(s.t, "told once more", s.reported(), "")
 }
 
 // condition returns the status of a condition, "" if there is none.
@@ -81,9 +79,7 @@ func TestSaysWhatFails(t *testing.T) {
 	s.controller(o, "False", "ArtifactFailed", "Source is not ready, artifact not found", nil)
 	s.step(o)
 	s.says(o, false, v1alpha1.ReasonRunning) // the source is being fetched
-	if e := s.reported(); e != "" {
-		t.Errorf("told %q", e)
-	}
+	must.Equal(t, "told", s.reported(), "")
 	s.source(o, "False", "OCIArtifactPullFailed", "registry.example.com: no such host")
 	s.step(o)
 	s.failing(o, "OCIArtifactPullFailed", "registry.example.com: no such host")

@@ -47,9 +47,7 @@ func TestNameTakenBeside(t *testing.T) {
 				s.step(o)
 				s.says(o, false, v1alpha1.ReasonNameTaken)
 			}
-			if got, want := s.ready(o).Message, c.kind+" "+c.name+" exists and is not okara's: delete or rename it"; got != want {
-				t.Errorf("it says %q, want %q", got, want)
-			}
+			must.Equal(t, "it says", s.ready(o).Message, c.kind+" "+c.name+" exists and is not okara's: delete or rename it")
 			made := &unstructured.Unstructured{}
 			made.SetAPIVersion("infra.contrib.fluxcd.io/v1alpha2")
 			made.SetKind("Terraform")

@@ -79,9 +79,7 @@ spec: {cidr: 10.10.0.0/16, region: null, zones: [of the user], ports: [1, x], pe
 func TestWantedInputs(t *testing.T) {
 	def := vpc(t, `{spec: {values: {region: eu, peer_key: fixed}}}`)
 	w := mustWant(t, def, object(t, pinned+"\nspec: {cidr: a, region: b, zones: null, peer_keyFrom: {name: s, key: k}, other_From: {name: s, key: k}}"))
-	if got := mustYAML(t, w.Run.Variables); got != "cidr: a\npeer_key: fixed\nregion: eu\n" {
-		t.Errorf("the variables are %s", got)
-	}
+	must.Equal(t, "the variables", mustYAML(t, w.Run.Variables), "cidr: a\npeer_key: fixed\nregion: eu\n")
 	if len(w.Copies) != 1 || w.Copies[0].Name != "vpc-prod-okara-other--input" || w.Copies[0].From != (client.ObjectKey{Namespace: "tenant-acme", Name: "s"}) || w.Copies[0].Use != "input:vpcs" {
 		t.Errorf("the copies are %+v", w.Copies)
 	}
@@ -112,9 +110,7 @@ func TestOutputsAreListed(t *testing.T) {
 	def.Spec.Outputs = v1alpha1.KindOutputs{}
 	w := mustWant(t, def, o)
 	w.Locate(def, o)
-	if w.Run.OutputsSecret != "" {
-		t.Errorf("outputs are written to %s", w.Run.OutputsSecret)
-	}
+	must.Equal(t, "outputs are written to", w.Run.OutputsSecret, "")
 	must.Succeed(t, yaml.Unmarshal([]byte(`{include: [vpc_id]}`), &def.Spec.Outputs))
 	if w.Locate(def, o); w.Run.OutputsSecret != "vpc-prod-okara-raw" {
 		t.Errorf("outputs are written to %q", w.Run.OutputsSecret)

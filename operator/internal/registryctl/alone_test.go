@@ -54,9 +54,7 @@ func TestVersionWithoutTarget(t *testing.T) {
 	s.start()
 	v := s.alone(s.ns, "v", "1.0.0", nil)
 	s.says(v, true, v1alpha1.ReasonSynced)
-	if note := s.mustReport(v, v1alpha1.ReasonPublished); note != "1.0.0" {
-		t.Errorf("published %q", note)
-	}
+	must.Equal(t, "published", s.mustReport(v, v1alpha1.ReasonPublished), "1.0.0")
 	repository := "p/modules/" + vpc
 	want, got := content(t, without, repository), content(t, s.fill, repository)
 	if !maps.Equal(want, got) || want[repository+":1.0.0"] == "" || want[repository+":1.1.0"] != "" {
@@ -75,9 +73,7 @@ func TestVersionWithoutTarget(t *testing.T) {
 	s.start()
 	s.until("looked at by the next operator", func() (bool, any) { return reconciled(t, "version") > looks, nil })
 	s.stop()
-	if n := s.runs.Load() - runs; n != 1 {
-		t.Errorf("%d runs", n)
-	}
+	must.Equal(t, "runs", s.runs.Load()-runs, 1)
 	if n := s.in.writes.Load() - writes; n != 0 || !maps.Equal(everything, s.everything()) {
 		t.Errorf("%d writes to the registry", n)
 	}
@@ -106,9 +102,7 @@ func TestVersionWithoutTargetIsListed(t *testing.T) {
 	}
 	must.Succeed(t, s.Delete(t.Context(), v))
 	s.gone(v)
-	if got := join(s.listing().Versions); got != "1.0.0" {
-		t.Errorf("deleted: the registry has %q", got)
-	}
+	must.Equal(t, "deleted: the registry", join(s.listing().Versions), "1.0.0")
 }
 
 // TestVersionsOfOneAddress checks that Versions of one namespace share an address, and
@@ -130,9 +124,7 @@ func TestVersionsOfOneAddress(t *testing.T) {
 	if message := s.says(m, false, v1alpha1.ReasonAddressTaken); message != want || !stalled(m) {
 		t.Errorf("%q, stalled %t", message, stalled(m))
 	}
-	if got := join(s.listing().Versions); got != "1.1.0 1.0.0" {
-		t.Errorf("the registry has %q", got)
-	}
+	must.Equal(t, "the registry", join(s.listing().Versions), "1.1.0 1.0.0")
 	rec := must.Get(supply.ReadEntryRecord(t.Context(), s.to, "module "+vpc))(t)
 	if got := rec.Versions("module " + vpc); !slices.Equal(got, []string{"1.1.0", "1.0.0"}) {
 		t.Errorf("the record has %v", got)
@@ -143,9 +135,7 @@ func TestVersionsOfOneAddress(t *testing.T) {
 	s.says(m, true, v1alpha1.ReasonSynced)
 	s.older(m)
 	late := s.alone(s.ns, "late", "1.0.0", nil)
-	if message := s.says(late, false, v1alpha1.ReasonAddressTaken); message != "module net/vpc/aws belongs to Module "+s.ns+"/m" {
-		t.Errorf("%q", message)
-	}
+	must.Equal(t, "value", s.says(late, false, v1alpha1.ReasonAddressTaken), "module net/vpc/aws belongs to Module "+s.ns+"/m")
 }
 
 // TestVersionWithoutTargetIsDeleted deletes Versions that share an address: each withdraws
@@ -166,9 +156,7 @@ func TestVersionWithoutTargetIsDeleted(t *testing.T) {
 	for i, want := range []string{"1.2.0 1.1.0 1.0.0", "1.2.0 1.1.0 1.0.0", "1.1.0 1.0.0"} {
 		must.Succeed(t, s.Delete(t.Context(), all[i]))
 		s.gone(all[i])
-		if got := join(s.listing().Versions); got != want {
-			t.Errorf("%s: the registry has %q", all[i].Name, got)
-		}
+		must.Equal(t, all[i].Name+": the registry", join(s.listing().Versions), want)
 	}
 	for version, yanked := range map[string]bool{"1.0.0": false, "1.1.0": true, "1.2.0": true} {
 		if e := s.yanked(version); (e != nil) != yanked {

@@ -5,6 +5,7 @@ package registryctl
 import (
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
@@ -34,7 +35,5 @@ func TestOmittedIsSaid(t *testing.T) {
 		t.Errorf("got %q", got.Message)
 	}
 	got := addOmitted(v, []supply.Difference{{Version: "1.2.3.4", Reason: "no version"}, {Version: "1.0.0", Reason: "the origin has no package for plan9_arm"}})
-	if want := v.Message + "; left out: 1.2.3.4: no version; 1.0.0: the origin has no package for plan9_arm"; got.Message != want {
-		t.Errorf("got %q", got.Message)
-	}
+	must.Equal(t, "value", got.Message, v.Message+"; left out: 1.2.3.4: no version; 1.0.0: the origin has no package for plan9_arm")
 }

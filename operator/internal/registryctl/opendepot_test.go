@@ -268,9 +268,7 @@ func TestOpenDepotSyncs(t *testing.T) {
 		kinds = append(kinds, o.GetKind()+" "+o.GetName())
 	}
 	slices.Sort(kinds)
-	if got, want := strings.Join(kinds, ", "), "Depot demo, Module terraform-azurerm-cluster, Module terragoat, Provider aws, Version alone-1.1.0, Version random-1.2.0-darwin-arm64"; got != want {
-		t.Errorf("the import makes %s, want %s", got, want)
-	}
+	must.Equal(t, "the import makes", strings.Join(kinds, ", "), "Depot demo, Module terraform-azurerm-cluster, Module terragoat, Provider aws, Version alone-1.1.0, Version random-1.2.0-darwin-arm64")
 
 	d := &v1alpha1.Depot{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "demo"}}
 	s.says(d, true, v1alpha1.ReasonSynced)

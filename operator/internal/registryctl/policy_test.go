@@ -83,9 +83,7 @@ func TestDriftIsReported(t *testing.T) {
 	if !strings.Contains(message, was.Digest.String()) || !strings.Contains(message, other.Digest.String()) || v.Status.Digest != was.Digest.String() {
 		t.Errorf("%q names not %s and %s; status %+v", message, was.Digest, other.Digest, v.Status)
 	}
-	if got := depottest.MustFetch(t, repo, "1.0.0").Digest; got != other.Digest {
-		t.Errorf("it was overwritten: %s", got)
-	}
+	must.Equal(t, "it was overwritten", depottest.MustFetch(t, repo, "1.0.0").Digest, other.Digest)
 	s.mustReport(m, v1alpha1.ReasonDrift)
 
 	must.Succeed(t, repo.PutTag(t.Context(), "1.0.0", was))
@@ -106,9 +104,7 @@ func TestPruneKeepsPins(t *testing.T) {
 	if got := join(l.Versions); got != "1.2.0 1.0.0" || m.Status.Published != 2 {
 		t.Errorf("the registry has %s, the status says %d", got, m.Status.Published)
 	}
-	if note := s.mustReport(m, v1alpha1.ReasonPruned); note != "1.1.0" {
-		t.Errorf("pruned %s", note)
-	}
+	must.Equal(t, "pruned", s.mustReport(m, v1alpha1.ReasonPruned), "1.1.0")
 	if all := s.versions(); slices.ContainsFunc(all, func(v v1alpha1.Version) bool {
 		return v.Spec.Version == "1.1.0" && v.Status.State == v1alpha1.StatePublished
 	}) {
@@ -181,9 +177,7 @@ func TestApprovalPublishes(t *testing.T) {
 	if got := join(s.listing().Versions); got != "1.0.0" || v.Status.State != v1alpha1.StatePublished {
 		t.Errorf("the registry has %s, the Version says %+v", got, v.Status)
 	}
-	if note := s.mustReport(v, v1alpha1.ReasonPublished); note != "1.0.0, approved by alice" {
-		t.Errorf("told %q", note)
-	}
+	must.Equal(t, "told", s.mustReport(v, v1alpha1.ReasonPublished), "1.0.0, approved by alice")
 	becomes(approve("again", nil), v1alpha1.ApprovalApplied)
 	s.clock.Add(int64(31 * 24 * time.Hour))
 	s.again(m)
@@ -206,14 +200,10 @@ func TestPruneKeepsWhatRuns(t *testing.T) {
 	s.runsObject(digest("1.1.0"))
 	s.change(m, func() { m.Spec.Keep = new(int32(1)) })
 	s.says(m, true, v1alpha1.ReasonSynced)
-	if got := join(s.listing().Versions); got != "1.3.0 1.1.0 1.0.0" {
-		t.Errorf("the registry has %s", got)
-	}
+	must.Equal(t, "the registry", join(s.listing().Versions), "1.3.0 1.1.0 1.0.0")
 	must.Succeed(t, s.Delete(t.Context(), i))
 	s.again(m)
-	if got := join(s.listing().Versions); got != "1.3.0 1.1.0" {
-		t.Errorf("nothing runs 1.0.0: the registry has %s", got)
-	}
+	must.Equal(t, "nothing runs 1.0.0: the registry", join(s.listing().Versions), "1.3.0 1.1.0")
 }
 
 // runsObject creates a kind, as a ModuleKind does, with an object that runs a version.
@@ -314,9 +304,7 @@ func TestDeletionPolicies(t *testing.T) {
 			}
 			s.gone(m)
 			l := s.listing()
-			if got := join(l.Versions); got != want.versions {
-				t.Errorf("the registry has %q", got)
-			}
+			must.Equal(t, "the registry", join(l.Versions), want.versions)
 			for _, v := range []string{"1.0.0", "1.1.0"} {
 				if e := s.yanked(v); (e != nil) != want.yanked {
 					t.Errorf("version %s is yanked by %+v", v, e)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // queue records the entries that it wakes.
@@ -65,16 +67,12 @@ func TestFairQueue(t *testing.T) {
 	if !q.ask(want[0], "slow.example.com") || q.ask(entryAt("many", 40), "slow.example.com") {
 		t.Error("who was woken has a place, who waits has not")
 	}
-	if got := q.fill("scanned", scanQueue, 3); got != 1 {
-		t.Errorf("%d runs that scan", got)
-	}
+	must.Equal(t, "runs that scan", q.fill("scanned", scanQueue, 3), 1)
 	q.release(entryAt("scanned", 0))
 	q.release(entryAt("scanned", 1))
 	q.release(entryAt("scanned", 2))
 	q.release(entryAt("nobody", 0))
-	if len(q.held) != 5 {
-		t.Errorf("%d places are held", len(q.held))
-	}
+	must.Equal(t, "places are held", len(q.held), 5)
 }
 
 // TestFairQueueOfOrigins checks that origins of a namespace take turns, up to the total.
@@ -115,9 +113,7 @@ func TestStartsPerSecond(t *testing.T) {
 				q.release(p)
 			}
 		}
-		if begun != maxStartBurst {
-			t.Errorf("%d runs began at once", begun)
-		}
+		must.Equal(t, "runs began at once", begun, maxStartBurst)
 		for second := range 5 {
 			time.Sleep(time.Second)
 			synctest.Wait()

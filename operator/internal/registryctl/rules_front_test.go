@@ -166,15 +166,11 @@ func TestRulesCountInTheFrontEnd(t *testing.T) {
 	s.says(beyond, false, v1alpha1.ReasonAddressNotAllowed)
 	mount()
 	s.until("a new rule counts", func() (bool, any) { return front.ask(t, own, alice) == http.StatusNotFound, front.log.String() })
-	if got := front.ask(t, own, s.podToken(s.ns)); got != http.StatusNotFound {
-		t.Errorf("a service account of the namespace: %d", got)
-	}
+	must.Equal(t, "a service account of the namespace", front.ask(t, own, s.podToken(s.ns)), http.StatusNotFound)
 	for what, got := range map[string]int{
 		"another person": front.ask(t, own, bob), "another address": front.ask(t, "net/vpc/aws", alice), "a service account elsewhere": front.ask(t, own, s.podToken(s.operatorNamespace)),
 	} {
-		if got != http.StatusForbidden {
-			t.Errorf("%s: %d", what, got)
-		}
+		must.Equal(t, what, got, http.StatusForbidden)
 	}
 
 	put(`{"rules": [{"name": "all", "allow": ["read:module:**"]}`)

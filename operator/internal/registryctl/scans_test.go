@@ -76,9 +76,7 @@ func TestScans(t *testing.T) {
 			t.Errorf("%s was written again", name)
 		}
 	}
-	if n := s.in.writes.Load() - writes; n != 0 {
-		t.Errorf("%d writes to the registry", n)
-	}
+	must.Equal(t, "writes to the registry", s.in.writes.Load()-writes, 0)
 }
 
 // TestScanOfTheSourceRepository has a clean provider whose source repository is not clean.
@@ -100,9 +98,7 @@ func TestScanOfTheSourceRepository(t *testing.T) {
 	for _, one := range v.Status.Scans {
 		subjects = append(subjects, fmt.Sprint(one.Subject, " ", one.High))
 	}
-	if got := strings.Join(subjects, ", "); got != "source 1, darwin_arm64 0" {
-		t.Errorf("scans %s", got)
-	}
+	must.Equal(t, "scans", strings.Join(subjects, ", "), "source 1, darwin_arm64 0")
 	if len(v.Status.Scans) == 2 && len(v.Status.Scans[0].Findings) != 1 {
 		t.Errorf("findings %+v", v.Status.Scans[0].Findings)
 	}

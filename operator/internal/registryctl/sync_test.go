@@ -117,9 +117,7 @@ func TestDepotSyncs(t *testing.T) {
 	if s.runs.Load() != runs+2 {
 		t.Errorf("%d runs, not one for each entry", s.runs.Load()-runs)
 	}
-	if n := s.in.writes.Load() - writes; n != 0 {
-		t.Errorf("%d writes to the registry", n)
-	}
+	must.Equal(t, "writes to the registry", s.in.writes.Load()-writes, 0)
 	if after := s.revisions(); !maps.Equal(before, after) {
 		t.Errorf("objects were written:\n%v\n%v", before, after)
 	}

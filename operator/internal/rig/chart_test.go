@@ -88,9 +88,7 @@ func TestFluxInstallsAChart(t *testing.T) {
 	f.ready(t, installed)
 	made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "hello"}}
 	f.read(t, made)
-	if got := made.Data["text"]; got != "hello" {
-		t.Errorf("the chart made %q", got)
-	}
+	must.Equal(t, "the chart made", made.Data["text"], "hello")
 	f.delete(t, installed)
 	f.gone(t, installed)
 	f.gone(t, made)

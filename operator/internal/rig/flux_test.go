@@ -36,9 +36,7 @@ func TestFluxRunsAModule(t *testing.T) {
 	}
 	outputs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.ns, Name: rawOutputs}}
 	r.read(t, outputs)
-	if got := string(outputs.Data["text"]); got != "hello, okara" {
-		t.Errorf("the output is %q", got)
-	}
+	must.Equal(t, "the output", string(outputs.Data["text"]), "hello, okara")
 	if len(outputs.Data["list__type"]) == 0 { // a value that is not a string has a type beside it
 		t.Errorf("the outputs are %q", outputs.Data)
 	}

@@ -82,9 +82,7 @@ func TestExecutorInstalls(t *testing.T) {
 	r.spec.Values = []byte(`{"text":"changed"}`)
 	r.reaches(fluxexec.Applied)
 	r.read(t, r.made)
-	if got := r.made.Data["text"]; got != "changed" {
-		t.Errorf("the chart made %q", got)
-	}
+	must.Equal(t, "the chart made", r.made.Data["text"], "changed")
 	r.delete(t, r.account)
 	_, err := r.exec.Destroy(t.Context(), r.spec)
 	if _, ok := errors.AsType[*fluxexec.AccountError](err); !ok {

@@ -157,9 +157,7 @@ func TestPrepare(t *testing.T) {
 	s := newSite(t)
 	r := s.run("1")
 	ready := s.prepare(r)
-	if got := s.ask(http.MethodGet, "", ""); got != http.StatusNoContent {
-		t.Errorf("the state is %d", got)
-	}
+	must.Equal(t, "the state", s.ask(http.MethodGet, "", ""), http.StatusNoContent)
 	if want := s.url.String() + "/state/prod.acme/vpcs.prod"; ready.State.Address != want || ready.PullSecret != "" || ready.State.CA != nil {
 		t.Errorf("prepared %+v", ready)
 	}
@@ -236,9 +234,7 @@ func TestNameTaken(t *testing.T) {
 		if taken, ok := errors.AsType[*fluxobj.TakenError](err); !ok || taken.Key.Name != name {
 			t.Errorf("%s: %v", name, err)
 		}
-		if got := s.data(name, "token"); got != "theirs" {
-			t.Errorf("%s has %q", name, got)
-		}
+		must.Equal(t, name, s.data(name, "token"), "theirs")
 		must.Succeed(t, s.Delete(t.Context(), other))
 	}
 }
@@ -270,9 +266,7 @@ func TestOneOwner(t *testing.T) {
 
 	next.Adopt = true
 	s.prepare(next)
-	if got := s.ask(http.MethodGet, "", ""); got != http.StatusConflict {
-		t.Errorf("the earlier owner's run is answered %d", got)
-	}
+	must.Equal(t, "the earlier owner's run is answered", s.ask(http.MethodGet, "", ""), http.StatusConflict)
 	if _, ok := errors.AsType[*runaccess.NotOwnerError](s.Check(t.Context(), old)); !ok {
 		t.Error("the earlier owner owns it still")
 	}
@@ -327,9 +321,7 @@ func TestRelease(t *testing.T) {
 		must.Get(s.Clean(t.Context(), r))(t)
 	}
 	s.prepare(s.run("2"))
-	if got := s.ask(http.MethodGet, "", ""); got != http.StatusNotFound {
-		t.Errorf("a new object reads %d", got)
-	}
+	must.Equal(t, "a new object reads", s.ask(http.MethodGet, "", ""), http.StatusNotFound)
 }
 
 func errOf(_ runaccess.Ready, err error) error { return err }
@@ -433,9 +425,7 @@ func TestStateOfPeople(t *testing.T) {
 	}
 	must.Succeed(t, l.Unlock(t.Context()))
 	s.prepare(r)
-	if got := s.ask(http.MethodGet, "", ""); got != http.StatusOK {
-		t.Errorf("the adopted state is %d", got)
-	}
+	must.Equal(t, "the adopted state", s.ask(http.MethodGet, "", ""), http.StatusOK)
 }
 
 // TestErrorsTellNoToken checks that errors quote the response of okara serve, or of a

@@ -63,9 +63,7 @@ func TestSay(t *testing.T) {
 	}
 	m.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	verdict.Verdict{State: verdict.Ready, Reason: "Synced"}.Say(recorder, m, &m.Status.Conditions)
-	if got := says(m.Status.Conditions); got != "Ready=False/Destroying Reconciling=True/Destroying" {
-		t.Errorf("what is being deleted says %s", got)
-	}
+	must.Equal(t, "what is being deleted says", says(m.Status.Conditions), "Ready=False/Destroying Reconciling=True/Destroying")
 }
 
 // TestDecide checks that the conditions of an Approval follow its result.
@@ -110,9 +108,7 @@ func TestPhase(t *testing.T) {
 			}
 		}
 	}
-	if got := (verdict.Verdict{Reason: v1alpha1.ReasonDestroying}).Phase("Ready", "Under"); got != "Destroying" {
-		t.Errorf("a deleted object is %q", got)
-	}
+	must.Equal(t, "a deleted object", (verdict.Verdict{Reason: v1alpha1.ReasonDestroying}).Phase("Ready", "Under"), "Destroying")
 }
 
 // TestUpdatePatches requires that a status is written by a patch of what changed, for the
@@ -125,14 +121,10 @@ func TestUpdatePatches(t *testing.T) {
 	}})
 	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}, Status: v1alpha1.EntryStatus{Latest: "1.0.0", Published: 1}}
 	must.Succeed(t, verdict.Update(t.Context(), c, m, func() { m.Status.Latest = "1.1.0" }))
-	if want := `status{"metadata":{"resourceVersion":"7"},"status":{"latest":"1.1.0"}}`; sent != want {
-		t.Errorf("sent %s, want %s", sent, want)
-	}
+	must.Equal(t, "sent", sent, `status{"metadata":{"resourceVersion":"7"},"status":{"latest":"1.1.0"}}`)
 	sent = ""
 	must.Succeed(t, verdict.Update(t.Context(), c, m, func() {}))
-	if sent != "" {
-		t.Errorf("without a change it sent %s", sent)
-	}
+	must.Equal(t, "without a change it sent", sent, "")
 }
 
 // TestRequestOf requires that Flux's annotation requests a run, too.

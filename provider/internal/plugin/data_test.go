@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -99,9 +98,7 @@ func TestStateData(t *testing.T) {
 	}
 	outputs := map[string]tftypes.Value{}
 	must.Succeed(t, all["outputs"].As(&outputs))
-	if d := cmp.Diff(want, outputs); d != "" {
-		t.Errorf("outputs differ (-want +got):\n%s", d)
-	}
+	must.Match(t, "outputs differ", outputs, want)
 	sensitive := map[string]tftypes.Value{}
 	if err := all["sensitive_outputs"].As(&sensitive); err != nil || len(sensitive) != 1 || !sensitive["password"].Equal(tftypes.NewValue(tftypes.String, "planted")) {
 		t.Errorf("sensitive outputs %v, %v", sensitive, err)

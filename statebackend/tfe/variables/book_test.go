@@ -84,9 +84,7 @@ func TestReseal(t *testing.T) {
 			t.Errorf("%d sealed anew, %v, want %d", n, err, want)
 		}
 	}
-	if got := values(t, next); got != "a=1 b=2" {
-		t.Errorf("then there are %s", got)
-	}
+	must.Equal(t, "then there", values(t, next), "a=1 b=2")
 }
 
 // twoKeys seals with the first key and opens with both.
@@ -146,9 +144,7 @@ func TestDeleted(t *testing.T) {
 			mustPut(t, b, variable("A", "a", "1"))
 			for range 2 {
 				must.Succeed(t, list(t, b).PutVariable(t.Context(), variable("A", "a", "1"), true, "test"))
-				if got := values(t, b); got != "" {
-					t.Errorf("there are %s", got)
-				}
+				must.Equal(t, "there", values(t, b), "")
 			}
 			left, err := b.Repo.Snapshot(t.Context())
 			if want := map[string]int{"deletes": 0, "deletes nothing": 2}[name]; err != nil && !errors.Is(err, oci.ErrNotFound) || len(left.Tags) < want || want == 0 && len(left.Tags) > 0 {

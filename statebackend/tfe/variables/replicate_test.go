@@ -37,9 +37,7 @@ func TestReplicate(t *testing.T) {
 				if got := replicated(t, from, to, false); got != want {
 					t.Errorf("copied %+v, want %+v", got, want)
 				}
-				if got := values(t, to); got != has {
-					t.Errorf("the copy has %s, want %s", got, has)
-				}
+				must.Equal(t, "the copy", values(t, to), has)
 			}
 			check(variables.Replicated{Copied: 2}, "a=1 b=2")
 			check(variables.Replicated{}, "a=1 b=2")
@@ -56,9 +54,7 @@ func TestReplicate(t *testing.T) {
 			}
 			must.Get(statebackend.New(to.States, statebackend.Options{}).TakeOver(t.Context(), "prod", statebackend.LockInfo{}))(t)
 			mustPut(t, to, variable("C", "c", "1"))
-			if got := values(t, to); got != "a=3 c=1" {
-				t.Errorf("taken over, it has %s", got)
-			}
+			must.Equal(t, "taken over, it", values(t, to), "a=3 c=1")
 			if _, err := from.Replicate(t.Context(), to, false); !errors.Is(err, statebackend.ErrReplica) {
 				t.Errorf("what was taken over is copied to: %v", err)
 			}
@@ -80,9 +76,7 @@ func TestReplicateBetween(t *testing.T) {
 	}
 	for range 2 {
 		replicated(t, from, to, false)
-		if got := values(t, to); got != "" {
-			t.Errorf("the copy has %s", got)
-		}
+		must.Equal(t, "the copy", values(t, to), "")
 	}
 	repo := must.Get(oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/other/path", oci.Options{PlainHTTP: true}))(t)
 	elsewhere := must.Get(variables.Open(repo, from.Sealer, time.Now, nil))(t)
@@ -95,7 +89,5 @@ func TestReplicateBetween(t *testing.T) {
 			t.Errorf("sealed anew: %+v, want %+v", got, want)
 		}
 	}
-	if got := values(t, elsewhere); got != "b=2" {
-		t.Errorf("the copy has %s", got)
-	}
+	must.Equal(t, "the copy", values(t, elsewhere), "b=2")
 }
