@@ -29,22 +29,14 @@ func TestHelperIsAskedOncePerHost(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			if got := mustCredential(t, r, "a.example.com", "x"); got != basic("a", "x") {
-				t.Errorf("got %+v", got)
-			}
+			must.Equal(t, "value", mustCredential(t, r, "a.example.com", "x"), basic("a", "x"))
 		})
 	}
 	wg.Wait()
 	for range 3 {
-		if got := mustCredential(t, r, "b.example.com", "x"); got != (oci.Credential{IdentityToken: "identity"}) {
-			t.Errorf("got %+v", got)
-		}
-		if got := mustCredential(t, r, "c.example.com", "x"); got != (oci.Credential{}) {
-			t.Errorf("got %+v", got)
-		}
-		if got := mustCredential(t, r, "docker.io", "x"); got != basic("hub", "x") {
-			t.Errorf("got %+v", got)
-		}
+		must.Equal(t, "value", mustCredential(t, r, "b.example.com", "x"), oci.Credential{IdentityToken: "identity"})
+		must.Equal(t, "value", mustCredential(t, r, "c.example.com", "x"), oci.Credential{})
+		must.Equal(t, "value", mustCredential(t, r, "docker.io", "x"), basic("hub", "x"))
 	}
 	want := []string{
 		"get a.example.com",
@@ -88,9 +80,7 @@ func TestHelperFailuresFallThrough(t *testing.T) {
 			m.file("home/.docker/config.json", `{"credHelpers": {"a.example.com": "bad"}, `+auths("a.example.com", "file:x")[1:])
 			r := m.resolver()
 			for range 2 {
-				if got := mustCredential(t, r, "a.example.com", "x"); got != basic("file", "x") {
-					t.Errorf("got %+v, want the static entry", got)
-				}
+				must.Equal(t, "the static entry", mustCredential(t, r, "a.example.com", "x"), basic("file", "x"))
 			}
 			log := m.log.String()
 			if !strings.Contains(log, tt.reason) || tt.reason != "" && !strings.Contains(log, "credential helper bad: ") {
@@ -109,9 +99,7 @@ func TestHelperThatHangsIsCutOff(t *testing.T) {
 	m.file("home/.docker/config.json", `{"credsStore": "slow"}`)
 	o := m.options()
 	o.HelperTimeout = 50 * time.Millisecond
-	if got := mustCredential(t, credentials.New(o), "a.example.com", "x"); got != (oci.Credential{}) {
-		t.Errorf("got %+v", got)
-	}
+	must.Equal(t, "value", mustCredential(t, credentials.New(o), "a.example.com", "x"), oci.Credential{})
 	if want := `credential helper slow: no answer to \"get\" within 50ms, cut off`; !strings.Contains(m.log.String(), want) {
 		t.Errorf("got %s, want %s", m.log.String(), want)
 	}
@@ -198,9 +186,7 @@ func TestRejected(t *testing.T) {
 
 	m.file("home/.docker/config.json", auths("a.example.com", "rotated:x"))
 	r.Rejected("a.example.com", "x", old, false)
-	if got := mustCredential(t, r, "a.example.com", "x"); got != basic("rotated", "x") {
-		t.Errorf("a changed file is not read again: got %+v", got)
-	}
+	must.Equal(t, "a changed file is not read again", mustCredential(t, r, "a.example.com", "x"), basic("rotated", "x"))
 }
 
 func TestCloudHelpers(t *testing.T) {

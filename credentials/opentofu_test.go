@@ -86,9 +86,7 @@ func TestCLIConfigBlocks(t *testing.T) {
 			m.file("home/mine.json", auths("mine.example.com", "mine:x"))
 			m.helper("h", helperScript{Answers: map[string][2]string{"a.example.com": {"helped", "x"}}})
 			m.file("home/.tofurc", tt.config)
-			if got := mustCredential(t, m.resolver(), tt.host, tt.repository); got != tt.want {
-				t.Errorf("got %+v, want %+v", got, tt.want)
-			}
+			must.Equal(t, "value", mustCredential(t, m.resolver(), tt.host, tt.repository), tt.want)
 			if m.log.Len() > 0 {
 				t.Errorf("unexpected warnings: %s", m.log.String())
 			}
@@ -139,9 +137,7 @@ func TestTokenRoundTrip(t *testing.T) {
 	for _, c := range []oci.Credential{
 		basic("user", "pass:word"), basic("üser", "p/w?+"), {IdentityToken: "id.en.tity"}, {RegistryToken: "raw"},
 	} {
-		if got := credentials.DecodeToken(credentials.EncodeToken(c)); got != c {
-			t.Errorf("got %+v, want %+v", got, c)
-		}
+		must.Equal(t, "value", credentials.DecodeToken(credentials.EncodeToken(c)), c)
 	}
 	for _, s := range []string{"basic.", "basic.!!", "identity.!", "oks_a_b", "basic.dQ"} {
 		if got, want := credentials.DecodeToken(s), (oci.Credential{RegistryToken: s}); got != want {

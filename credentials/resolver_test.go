@@ -125,18 +125,12 @@ func TestExplicitLosesToLongerPath(t *testing.T) {
 	m.file("home/.docker/config.json", auths("registry.example.com/acme", "file:x"))
 	o := m.options()
 	o.Explicit = []credentials.Setting{{Prefix: "registry.example.com", Credential: basic("explicit", "x")}}
-	if got := mustCredential(t, credentials.New(o), "registry.example.com", "acme/net").Username; got != "file" {
-		t.Errorf("got %q, want file", got)
-	}
+	must.Equal(t, "value", mustCredential(t, credentials.New(o), "registry.example.com", "acme/net").Username, "file")
 	o.Explicit[0].Prefix = ""
 	o.Explicit = append(o.Explicit, credentials.Setting{Prefix: "registry.example.com/acme/net", Credential: basic("exact", "x")})
 	r := credentials.New(o)
-	if got := mustCredential(t, r, "registry.example.com", "acme/net").Username; got != "exact" {
-		t.Errorf("got %q, want exact", got)
-	}
-	if got := mustCredential(t, r, "elsewhere.example.com", "acme/net").Username; got != "explicit" {
-		t.Errorf("got %q, want explicit", got)
-	}
+	must.Equal(t, "value", mustCredential(t, r, "registry.example.com", "acme/net").Username, "exact")
+	must.Equal(t, "value", mustCredential(t, r, "elsewhere.example.com", "acme/net").Username, "explicit")
 }
 
 func TestPlaces(t *testing.T) {
@@ -167,9 +161,7 @@ func TestPlaces(t *testing.T) {
 				m.env[name] = m.path(dir)
 			}
 			m.file(tt.file, auths(host, "found:x"))
-			if got := mustCredential(t, m.resolver(), host, "a"); got != basic("found", "x") {
-				t.Errorf("got %+v", got)
-			}
+			must.Equal(t, "value", mustCredential(t, m.resolver(), host, "a"), basic("found", "x"))
 		})
 	}
 }

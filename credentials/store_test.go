@@ -73,9 +73,7 @@ func TestFilesOfRealTools(t *testing.T) {
 		f := must.Get(dockerconfig.Load(m.path("home/.docker")))(t)
 		a := types.AuthConfig{ServerAddress: "ghcr.io", Username: "octocat", Password: "x"}
 		must.Succeed(t, f.GetCredentialsStore("ghcr.io").Store(a))
-		if got := mustCredential(t, m.resolver(), "ghcr.io", "a"); got != basic("octocat", "x") {
-			t.Errorf("got %+v", got)
-		}
+		must.Equal(t, "value", mustCredential(t, m.resolver(), "ghcr.io", "a"), basic("octocat", "x"))
 	})
 }
 
@@ -143,9 +141,7 @@ func TestLoginIsReadByDocker(t *testing.T) {
 		if err != nil || where != m.path("home/.docker/config.json") {
 			t.Fatalf("login: %q, %v", where, err)
 		}
-		if got := mustCredential(t, r, host, ""); got != c {
-			t.Errorf("%s: got %+v, want %+v", host, got, c)
-		}
+		must.Equal(t, host, mustCredential(t, r, host, ""), c)
 	}
 	f := must.Get(dockerconfig.Load(m.path("home/.docker")))(t)
 	for host, want := range map[string]string{"ghcr.io": "octocat", "https://index.docker.io/v1/": "hub"} {
@@ -203,15 +199,11 @@ func TestLoginThroughHelper(t *testing.T) {
 		if b := string(mustRead(t, name)); strings.Contains(b, `"auth"`) || !strings.Contains(b, `"ghcr.io": {}`) {
 			t.Errorf("the file should only say that there is an entry: %s", b)
 		}
-		if got := mustCredential(t, r, "ghcr.io", "a"); got != basic("octocat", "s3cr3t") {
-			t.Errorf("got %+v", got)
-		}
+		must.Equal(t, "value", mustCredential(t, r, "ghcr.io", "a"), basic("octocat", "s3cr3t"))
 		if where, err := r.Logout(t.Context(), "ghcr.io"); err != nil || len(where) != 1 || where[0] != "credential helper keys" {
 			t.Errorf("logout: %q, %v", where, err)
 		}
-		if got := mustCredential(t, r, "ghcr.io", "a"); got != (oci.Credential{}) {
-			t.Errorf("after logout: got %+v", got)
-		}
+		must.Equal(t, "after logout", mustCredential(t, r, "ghcr.io", "a"), oci.Credential{})
 	}
 }
 

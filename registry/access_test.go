@@ -112,9 +112,7 @@ func TestPrivate(t *testing.T) {
 		}
 	}
 	resp, _ := ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/versions"), "Authorization", "Bearer "+publisherToken)
-	if resp.StatusCode != http.StatusForbidden {
-		t.Errorf("a token without the right: %d, want 403", resp.StatusCode)
-	}
+	must.Equal(t, "a token without the right", resp.StatusCode, http.StatusForbidden)
 }
 
 // TestArchiveWords checks the words that replace a signature.

@@ -167,9 +167,7 @@ func TestOutage(t *testing.T) {
 	down.Store(false)
 	must.Equal(t, "readyz when the registry is back", status(cold, "/readyz"), 200)
 	f.handler.Closing()
-	if got := status(f, "/readyz"); got != 503 {
-		t.Errorf("readyz at shutdown: %d, want 503", got)
-	}
+	must.Equal(t, "readyz at shutdown", status(f, "/readyz"), 503)
 }
 
 // TestPanic checks that a panic affects only one request.

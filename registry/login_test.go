@@ -186,21 +186,15 @@ func TestLogin(t *testing.T) {
 	if again, status := f.exchange(t, q.Get("code"), verifier, redirect); status != 400 || again != "" {
 		t.Errorf("the code a second time: %d, %q", status, again)
 	}
-	if got := read(token[:len(token)-2] + "AA"); got != 401 {
-		t.Errorf("with a changed token: %d, want 401", got)
-	}
-	if got := read("okl_" + q.Get("code")); got != 401 {
-		t.Errorf("with the code as a token: %d, want 401", got)
-	}
+	must.Equal(t, "with a changed token", read(token[:len(token)-2]+"AA"), 401)
+	must.Equal(t, "with the code as a token", read("okl_"+q.Get("code")), 401)
 	old, _ := f.login(t, loginQuery())
 	now = now.Add(2 * time.Minute)
 	if _, status := f.exchange(t, old.Get("code"), verifier, redirect); status != 400 {
 		t.Errorf("an old code: %d, want 400", status)
 	}
 	now = now.Add(8 * 24 * time.Hour)
-	if got := read(token); got != 401 {
-		t.Errorf("after eight days: %d, want 401", got)
-	}
+	must.Equal(t, "after eight days", read(token), 401)
 }
 
 // TestLoginRefuses sends requests that are wrong in one way each to the broker:

@@ -206,30 +206,20 @@ func TestOIDCKeys(t *testing.T) {
 		return resp.StatusCode
 	}
 	i.down.Store(true)
-	if got := status(); got != 503 {
-		t.Errorf("issuer down at the start: %d, want 503", got)
-	}
+	must.Equal(t, "issuer down at the start", status(), 503)
 	i.down.Store(false)
 	now = now.Add(10 * time.Second)
-	if got := status(); got != 200 {
-		t.Errorf("issuer up: %d, want 200", got)
-	}
+	must.Equal(t, "issuer up", status(), 200)
 	i.key, i.kid = must.Fixed(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), "k2"
 	for range 5 {
-		if got := status(); got != 401 {
-			t.Errorf("a new key within a minute: %d, want 401", got)
-		}
+		must.Equal(t, "a new key within a minute", status(), 401)
 	}
 	must.Equal(t, "fetches of the keys", i.fetches.Load(), 1)
 	now = now.Add(2 * time.Minute)
-	if got := status(); got != 200 {
-		t.Errorf("a new key after a minute: %d, want 200", got)
-	}
+	must.Equal(t, "a new key after a minute", status(), 200)
 	i.down.Store(true)
 	now = now.Add(2 * time.Hour)
-	if got := status(); got != 200 {
-		t.Errorf("known key, issuer down: %d, want 200", got)
-	}
+	must.Equal(t, "known key, issuer down", status(), 200)
 }
 
 // at makes the issuer known by a public URL; the returned transport connects

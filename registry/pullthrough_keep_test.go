@@ -55,9 +55,7 @@ func TestPullThroughAllows(t *testing.T) {
 		if resp := f.ask(path); resp.StatusCode != want {
 			t.Errorf("%s: %s, want %d", path, resp.Status, want)
 		}
-		if n := from.take(""); n != 0 {
-			t.Errorf("%s: %d requests to the origin", path, n)
-		}
+		must.Equal(t, path+": requests to the origin", from.take(""), 0)
 	}
 	// An allowed version, to show that the others fail for the right reason.
 	must.Equal(t, "index.json", string(f.get(t, pulledMirror+"index.json")), `{"versions":{"1.0.0":{}}}`+"\n")

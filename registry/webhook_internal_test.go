@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // FuzzHookSignature parses arbitrary signature headers: accepted is only the
@@ -49,9 +50,7 @@ func FuzzHook(f *testing.F) {
 		if e.owner == "" || e.repository == "" || strings.Contains(e.repository, "/") || e.tag == "" || e.commit != "" && len(e.commit) != 40 {
 			t.Fatalf("%s %s was read as %+v", event, body, e)
 		}
-		if back := hookEventOf(e.publishJob("id")); back != e {
-			t.Errorf("recorded as %+v, want %+v", back, e)
-		}
+		must.Equal(t, "recorded as", hookEventOf(e.publishJob("id")), e)
 		to, err := g.target(e.repository, e.tag)
 		if err != nil {
 			return

@@ -235,9 +235,7 @@ func TestDanglingVersion(t *testing.T) {
 			t.Errorf("the log does not name the version: %s", log.String())
 		}
 		mustUnlock(t, l)
-		if got := mustGet(t, s, "prod"); got != "one" {
-			t.Errorf("state %q, want the last one that was acknowledged", got)
-		}
+		must.Equal(t, "state, the last one that was acknowledged", mustGet(t, s, "prod"), "one")
 		mustStore(t, s, "prod", []byte("three"))
 	})
 }

@@ -186,9 +186,7 @@ func TestRecordNewest(t *testing.T) {
 		t.Errorf("a forged record made a workspace: %+v", w)
 	}
 	want = mustRecord(t, s, "prod", func(r *statebackend.Record) { r.Description = "next" })
-	if want.Seq != 2 {
-		t.Errorf("next number %d, want 2", want.Seq)
-	}
+	must.Equal(t, "next number", want.Seq, 2)
 	check("the next one")
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	dangling := newStore(t, abandonedHost, direct{g}, statebackend.Options{})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestServeEnvironment shows that variables can replace flags, that a flag takes precedence,
@@ -16,12 +17,8 @@ import (
 func TestServeEnvironment(t *testing.T) {
 	tokens := newFile(t, "tokens", serveToken+" read:module:**\n")
 	p := newServeProcess(t, []string{"OKARA_SERVE_TOKEN_FILE=" + tokens, "OKARA_SERVE_LISTEN=nonsense", "OKARA_SERVE_METRICS_LISTEN=127.0.0.1:0"})
-	if got := status(t, http.DefaultClient, http.MethodGet, p.url+"/v1/modules/net/vpc/aws/versions", ""); got != 401 {
-		t.Errorf("without a token: %d, want 401", got)
-	}
-	if got := status(t, http.DefaultClient, http.MethodGet, p.url+"/metrics", ""); got != 404 {
-		t.Errorf("/metrics: %d, want 404, as it has a listener of its own", got)
-	}
+	must.Equal(t, "without a token", status(t, http.DefaultClient, http.MethodGet, p.url+"/v1/modules/net/vpc/aws/versions", ""), 401)
+	must.Equal(t, "/metrics, 404, as it has a listener of its own", status(t, http.DefaultClient, http.MethodGet, p.url+"/metrics", ""), 404)
 	p.signal(t, syscall.SIGTERM)
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("%v: %s", err, p.log)

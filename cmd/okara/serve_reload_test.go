@@ -70,9 +70,7 @@ func TestServeReload(t *testing.T) {
 
 	put("tokens", other+" read:*:**\n")
 	waitFor(t, "a changed file of tokens", func() bool { return ask(versions, other) == 404 })
-	if got := ask(versions, serveToken); got != 401 {
-		t.Errorf("a token that was removed: %d, want 401", got)
-	}
+	must.Equal(t, "a token that was removed", ask(versions, serveToken), 401)
 
 	key("2")
 	waitFor(t, "another key of links", func() bool { return ask(first, "") == 403 })
@@ -87,9 +85,7 @@ func TestServeReload(t *testing.T) {
 		put("tokens", text)
 		p.signal(t, syscall.SIGHUP)
 		waitFor(t, name, func() bool { return strings.Count(p.log.String(), "the previous ones stay in effect") > before })
-		if got := ask(versions, other); got != 404 {
-			t.Errorf("%s: the old token: %d, want 404", name, got)
-		}
+		must.Equal(t, name+": the old token", ask(versions, other), 404)
 	}
 	before := strings.Count(p.log.String(), "were read again")
 	put("tokens", other+" read:*:**\n"+serveToken+" read:module:none/**\n")

@@ -83,9 +83,7 @@ rule "operators" {
 	}
 	must.Succeed(t, os.Remove(rules))
 	waitFor(t, "no file", func() bool { return metric("okara_rules_errors_total 2") })
-	if got := ask("net", alice); got != http.StatusNotFound {
-		t.Errorf("without the file: %d, want the old rules", got)
-	}
+	must.Equal(t, "without the file, the old rules", ask("net", alice), http.StatusNotFound)
 
 	void := fmt.Sprintf(`{"issuer": %q, "subject": "alice", "time": %q}`, issuer.URL, now.Add(time.Minute).UTC().Format(time.RFC3339))
 	put("rules.json", `{"rules": [`+rule+`], "not_before": [`+void+`]}`)

@@ -157,9 +157,7 @@ func TestServeTLS(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	defer client.CloseIdleConnections()
 	must.Equal(t, "https", status(t, client, http.MethodGet, url+"/healthz", ""), 200)
-	if got := status(t, http.DefaultClient, http.MethodGet, "http"+strings.TrimPrefix(url, "https")+"/healthz", ""); got != 400 {
-		t.Errorf("http to the same port: %d, want 400", got)
-	}
+	must.Equal(t, "http to the same port", status(t, http.DefaultClient, http.MethodGet, "http"+strings.TrimPrefix(url, "https")+"/healthz", ""), 400)
 }
 
 // TestServeConfig runs a server with settings that no other test gives to a running one.

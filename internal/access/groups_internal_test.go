@@ -125,9 +125,7 @@ func TestScopeOfInstances(t *testing.T) {
 		if got := s.Allows(rights.Right{Action: right.Action, Kind: right.Kind, Address: right.Glob}); got != tt.want {
 			t.Errorf("%s allows %s: %v, want %v", tt.scope, tt.right, got, tt.want)
 		}
-		if got := s.String(); got != tt.scope {
-			t.Errorf("%s is written %s", tt.scope, got)
-		}
+		must.Equal(t, tt.scope+": is written", s.String(), tt.scope)
 	}
 	for _, s := range []string{"use:template:**", "write:instance:**", "publish:instance:**", "approve:template:**", "use:*:**", "admin:state:**", "run:instance:**"} {
 		if _, err := rights.ParseScope(s); err == nil {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/must"
@@ -53,9 +52,7 @@ func TestArtifact(t *testing.T) {
 		}
 		slices.Sort(tags)
 		slices.Sort(want)
-		if diff := cmp.Diff(want, tags); diff != "" {
-			t.Errorf("tags (-want +got):\n%s", diff)
-		}
+		must.Match(t, "tags", tags, want)
 		referrer(t, r, root)
 	})
 }

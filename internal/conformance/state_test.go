@@ -95,9 +95,7 @@ func TestExclusion(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := entered.Load(); n != clients*rounds {
-			t.Errorf("%d entries, want %d", n, clients*rounds)
-		}
+		must.Equal(t, "entries", entered.Load(), clients*rounds)
 	})
 }
 

@@ -53,9 +53,7 @@ func TestCountsOverTime(t *testing.T) {
 		wants := func(when string, c *Counter, want int64) {
 			t.Helper()
 			synctest.Wait()
-			if got := c.Total("module", "net/vpc/aws"); got != want {
-				t.Errorf("%s: %d downloads, want %d", when, got, want)
-			}
+			must.Equal(t, when+": downloads", c.Total("module", "net/vpc/aws"), want)
 		}
 		a, b := newTestCounts(t, down), newTestCounts(t, down)
 		stopA, stopB := runCounts(t, a), runCounts(t, b)

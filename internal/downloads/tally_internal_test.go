@@ -76,9 +76,7 @@ func TestDays(t *testing.T) {
 				third := newTestCounts(t, refuse)
 				stop = runCounts(t, third)
 				synctest.Wait()
-				if got := third.Total("module", "net/vpc/aws"); got != 12 {
-					t.Errorf("after 401 days: %d, want 12", got)
-				}
+				must.Equal(t, "after 401 days", third.Total("module", "net/vpc/aws"), 12)
 				stop()
 				list := must.Get(third.repo.Snapshot(context.WithoutCancel(t.Context())))(t)
 				n := 0

@@ -101,9 +101,7 @@ func TestHeaderLimit(t *testing.T) {
 	req.Header.Set("X-Big", strings.Repeat("x", 64<<10))
 	resp := must.Get(http.DefaultClient.Do(req))(t)
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("status %d, want 431", resp.StatusCode)
-	}
+	must.Equal(t, "status", resp.StatusCode, http.StatusRequestHeaderFieldsTooLarge)
 }
 
 func TestSelfSigned(t *testing.T) {

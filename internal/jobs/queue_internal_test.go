@@ -114,9 +114,7 @@ func TestQueueRetries(t *testing.T) {
 				must.Match(t, "tries", h.since(start), tt.want)
 				end := mustEnd(t, q, "id")
 				end.Time = time.Time{}
-				if end != tt.wantEnd {
-					t.Errorf("ended with %+v, want %+v", end, tt.wantEnd)
-				}
+				must.Equal(t, "ended with", end, tt.wantEnd)
 				mustAdd(t, q, "id", Job{Kind: "k"}, false)
 				time.Sleep(time.Hour)
 				synctest.Wait()
@@ -144,9 +142,7 @@ func TestQueueRestart(t *testing.T) {
 		time.Sleep(12 * time.Second)
 		synctest.Wait()
 		stop()
-		if got := time.Since(start); got != 12*time.Second+grace {
-			t.Errorf("the end took until %v, want the grace of a running job", got)
-		}
+		must.Equal(t, "the end took until, the grace of a running job", time.Since(start), 12*time.Second+grace)
 		mustAdd(t, q, "3", Job{Kind: "waits", Data: map[string]string{"a": "b"}}, true)
 
 		var mu sync.Mutex // guards got

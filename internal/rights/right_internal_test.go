@@ -74,9 +74,7 @@ func TestRightToInstances(t *testing.T) {
 			own, _ := must.GetBoth(l.Instance("sandbox", "vpc", "k7m2p9x4tq"))(t)
 			must.Equal(t, template, RightTo(l, action, template), Right{action, addr.KindTemplate, "sandbox/vpc"})
 			for _, repository := range []string{own, l.Ledger(1), l.Ledger(7), l.QueueRepo(), "p/templates/tfe/acme", "p/templates/sandbox", "p/state/acme" + addr.RunsSuffix} {
-				if got := RightTo(l, action, repository); got != Server() {
-					t.Errorf("%s: %v, want that to the server", repository, got)
-				}
+				must.Equal(t, repository+": that to the server", RightTo(l, action, repository), Server())
 			}
 		}
 	}

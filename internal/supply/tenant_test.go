@@ -265,8 +265,6 @@ func TestTenantSecretStaysWithItsHosts(t *testing.T) {
 		t.Errorf("the token went to %v", seen)
 	}
 	for key, want := range map[string]string{"github.com/acme": "secret", "github.com/other": "", "github.com": "", other: "", strings.ToUpper(agreed): "secret"} {
-		if got := from.Client.Token(key); got != want {
-			t.Errorf("%s gets %q", key, got)
-		}
+		must.Equal(t, key+": gets", from.Client.Token(key), want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
@@ -160,9 +161,7 @@ func TestBrowserLogin(t *testing.T) {
 // cameBack checks that a login returned to a search, and logs out.
 func cameBack(t *testing.T, p *webtest.Tab, secret string) {
 	t.Helper()
-	if path := p.Path(); path != "/ui/search?q=vpc" {
-		t.Errorf("the login led to %s", path)
-	}
+	must.Equal(t, "the login led to", p.Path(), "/ui/search?q=vpc")
 	p.Untraced(true, secret)
 	p.To("Me: ")
 	p.Enter()

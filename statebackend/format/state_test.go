@@ -17,9 +17,7 @@ import (
 
 func TestStateFragment(t *testing.T) {
 	for _, name := range []string{"prod", "prod-v", "prod-v2-f", "v1", "-", strings.Repeat("n", 80)} {
-		if got := format.StateFragment(name); got != name {
-			t.Errorf("%q became %q", name, got)
-		}
+		must.Equal(t, name+": became", format.StateFragment(name), name)
 	}
 	for _, name := range []string{
 		"prod-v2", "ws-abc", strings.Repeat("n", 81), "with space", "Ünïcode", "",

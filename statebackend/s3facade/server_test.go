@@ -187,18 +187,14 @@ func TestLockWait(t *testing.T) {
 	try := func() { got <- b.do("PUT", b.key()+".tflock", lockBody("b"), "If-None-Match", "*").status }
 	go try()
 	a.must(204, "DELETE", a.key()+".tflock", "")
-	if status := <-got; status != 200 {
-		t.Errorf("waiting ended with %d, want 200", status)
-	}
+	must.Equal(t, "waiting ended with", <-got, 200)
 	b.must(204, "DELETE", b.key()+".tflock", "")
 
 	// An interrupted run does not wait.
 	a.must(200, "PUT", a.key()+".tflock", lockBody("a2"), "If-None-Match", "*")
 	go try()
 	close(b.done)
-	if status := <-got; status != 412 {
-		t.Errorf("interrupted waiting ended with %d, want 412", status)
-	}
+	must.Equal(t, "interrupted waiting ended with", <-got, 412)
 }
 
 func TestForceUnlock(t *testing.T) {

@@ -39,9 +39,7 @@ func TestOrganizations(t *testing.T) {
 	}
 	got := c.want(http.StatusOK, http.MethodGet, "organizations/acme/entitlement-set", nil).item().Attributes
 	for name, can := range got {
-		if can != (name == "state-storage") {
-			t.Errorf("%s is %v", name, can)
-		}
+		must.Equal(t, name+": is", can, (name == "state-storage"))
 	}
 	for _, name := range []string{"Acme", "a%2Fb", "a%20b", "-a", strings.Repeat("a", 200), "split.prod"} {
 		c.as("admin").want(http.StatusNotFound, http.MethodGet, "organizations/"+name+"/entitlement-set", nil)

@@ -86,12 +86,8 @@ func TestForged(t *testing.T) {
 	pushSettings(t, f.host, 9)
 	other := c.at(newServer(t, f.host, setup{change: func(o *tfe.Options) { o.Runs, o.RunTime = f, time.Hour }}))
 	for name, by := range map[string]client{"the server": c, "another server": other} {
-		if got := fmt.Sprint(by.settings(id)); got != before {
-			t.Errorf("%s shows %s, want %s", name, got, before)
-		}
-		if got := by.want(http.StatusOK, http.MethodGet, workspaces, nil).items()[0].Attributes["auto-apply"]; got != false {
-			t.Errorf("%s lists auto-apply %v", name, got)
-		}
+		must.Equal(t, name+": shows", fmt.Sprint(by.settings(id)), before)
+		must.Equal(t, name+": lists auto-apply", by.want(http.StatusOK, http.MethodGet, workspaces, nil).items()[0].Attributes["auto-apply"], false)
 		if got := keys(by.want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/all-vars", nil).items()); got != "terraform who=owner" {
 			t.Errorf("%s has the variables %s", name, got)
 		}
@@ -126,9 +122,7 @@ func TestMove(t *testing.T) {
 	unreadable := must.Get(artifact.NewBare("application/x", nil))(t)
 	must.Succeed(t, repo.PutTag(t.Context(), "variable-set-00000000-0123456789abcdef-000001-01234567", unreadable))
 	id := "ws-" + keyOf("acme", "prod")
-	if got := c.settings(id)["execution-mode"]; got != "local" {
-		t.Errorf("before the move the mode is %v", got)
-	}
+	must.Equal(t, "before the move the mode", c.settings(id)["execution-mode"], "local")
 	var log bytes.Buffer
 	for range 2 {
 		must.Succeed(t, tfe.Move(t.Context(), moved, []string{"acme", "none"}, slog.New(slog.NewTextHandler(&log, nil))))

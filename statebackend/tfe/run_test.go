@@ -166,9 +166,7 @@ func TestConfigurationUpload(t *testing.T) {
 		t.Helper()
 		return c.want(http.StatusOK, http.MethodGet, "configuration-versions/"+cv, nil).item().Attributes["status"]
 	}
-	if got := status(cv); got != "pending" {
-		t.Errorf("before it came it is %v", got)
-	}
+	must.Equal(t, "before it came it", status(cv), "pending")
 	for name, b := range map[string][]byte{
 		"no archive": []byte("text"), "empty": {}, "link out": tarGz(t, tar.Header{Name: "x", Typeflag: tar.TypeSymlink, Linkname: "../y"}, ""),
 		"device": tarGz(t, tar.Header{Name: "x", Typeflag: tar.TypeChar}, ""), "parent": folder(t, "../x", ""),
@@ -178,19 +176,13 @@ func TestConfigurationUpload(t *testing.T) {
 			t.Errorf("%s: status %d: %s", name, got.status, got.body)
 		}
 	}
-	if got := status(cv); got != "pending" {
-		t.Errorf("after what was refused it is %v", got)
-	}
+	must.Equal(t, "after what was refused it", status(cv), "pending")
 	for range 2 {
 		nobody.want(http.StatusOK, http.MethodPut, upload, folder(t, "main.tf", "one"))
 	}
-	if got := status(cv); got != "uploaded" {
-		t.Errorf("it is %v", got)
-	}
+	must.Equal(t, "it", status(cv), "uploaded")
 	nobody.want(http.StatusConflict, http.MethodPut, upload, folder(t, "main.tf", "two"))
-	if got := status(cv); got != "uploaded" {
-		t.Errorf("after another upload it is %v", got)
-	}
+	must.Equal(t, "after another upload it", status(cv), "uploaded")
 	_, late := c.announceConfiguration(id, nil)
 	nobody.want(http.StatusForbidden, http.MethodPut, late[:len(late)-2], folder(t, "main.tf", ""))
 	clock.advance(11 * time.Minute)

@@ -259,9 +259,7 @@ func TestWriteThroughReplicas(t *testing.T) {
 		pending := b.announce(http.StatusCreated, id, "l", 1)
 		state, _ := pending.uploads()
 		a.put(http.StatusOK, state, stateOf("l", 1))
-		if got := b.want(http.StatusOK, http.MethodGet, "state-versions/"+pending.item().ID, nil).item().Attributes["status"]; got != "finalized" {
-			t.Errorf("status %v", got)
-		}
+		must.Equal(t, "status", b.want(http.StatusOK, http.MethodGet, "state-versions/"+pending.item().ID, nil).item().Attributes["status"], "finalized")
 		state, _ = a.announce(http.StatusCreated, id, "l", 2).uploads()
 		b.put(http.StatusOK, strings.Replace(state, a.base, b.base, 1), stateOf("l", 2))
 		b.wantState(id, stateOf("l", 2))
@@ -279,9 +277,7 @@ func TestScriptWrites(t *testing.T) {
 	must.Equal(t, "title", c.announce(http.StatusConflict, id, "l", 1).doc().Errors[0].Title, "workspace not locked")
 	c.lock(http.StatusOK, id)
 	pending := c.write(id, "l", 1)
-	if got := c.want(http.StatusOK, http.MethodGet, "state-versions/"+pending, nil).item().Attributes["status"]; got != "finalized" {
-		t.Errorf("status %v", got)
-	}
+	must.Equal(t, "status", c.want(http.StatusOK, http.MethodGet, "state-versions/"+pending, nil).item().Attributes["status"], "finalized")
 	c.as("admin").announce(http.StatusConflict, id, "l", 2)
 	c.unlock(http.StatusOK, id)
 	c.announce(http.StatusConflict, id, "l", 2)

@@ -184,9 +184,7 @@ func TestVariablesByThemselves(t *testing.T) {
 	other.want(http.StatusNotFound, http.MethodPost, "vars", body("", "b"))
 	other.as("dev").want(http.StatusForbidden, http.MethodGet, filter+"prod", nil)
 	other.want(http.StatusOK, http.MethodPatch, at, change)
-	if got := c.want(http.StatusOK, http.MethodGet, at, nil).item().Attributes["value"]; got != "2" {
-		t.Errorf("changed to %v", got)
-	}
+	must.Equal(t, "changed to", c.want(http.StatusOK, http.MethodGet, at, nil).item().Attributes["value"], "2")
 	c.want(http.StatusNoContent, http.MethodDelete, at, nil)
 	c.want(http.StatusNotFound, http.MethodGet, at, nil)
 	// A variable of a set belongs only to the set.
@@ -461,9 +459,7 @@ func TestShortIDs(t *testing.T) {
 		return newScript(t, newServer(t, host, setup{via: count})), count
 	}
 	by, count := fresh()
-	if got := by.want(http.StatusOK, http.MethodGet, "workspaces/"+id, nil).item().Attributes["name"]; got != "prod" {
-		t.Errorf("a process that never saw it finds %v", got)
-	}
+	must.Equal(t, "a process that never saw it finds", by.want(http.StatusOK, http.MethodGet, "workspaces/"+id, nil).item().Attributes["name"], "prod")
 	count.Take()
 	by.want(http.StatusOK, http.MethodGet, "workspaces/"+id, nil)
 	if got := count.Total(); got != 1 {
@@ -520,7 +516,5 @@ func TestNewOrganization(t *testing.T) {
 	c, far := served(), served()
 	far.want(http.StatusNotFound, http.MethodGet, "workspaces/ws-0123456789abcdef", nil)
 	id := c.want(http.StatusCreated, http.MethodPost, "organizations/other/workspaces", newWorkspace("prod")).item().ID
-	if got := far.want(http.StatusOK, http.MethodGet, "workspaces/"+id, nil).item().Attributes["name"]; got != "prod" {
-		t.Errorf("found is %v", got)
-	}
+	must.Equal(t, "found", far.want(http.StatusOK, http.MethodGet, "workspaces/"+id, nil).item().Attributes["name"], "prod")
 }

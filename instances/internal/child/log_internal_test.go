@@ -180,9 +180,7 @@ func TestMasks(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"tiny short", "", "abcdefg", "é"} {
-		if got := m.maskText(text); got != text {
-			t.Errorf("%q became %q", text, got)
-		}
+		must.Equal(t, text+": became", m.maskText(text), text)
 	}
 	must.Equal(t, "without values", newMasks(nil).maskText("anything"), "anything")
 }

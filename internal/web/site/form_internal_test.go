@@ -298,8 +298,6 @@ func TestBack(t *testing.T) {
 		{" /ui/x", ""},
 		{"/ui/" + strings.Repeat("a", maxReturn), ""},
 	} {
-		if got := Back(c.path); got != c.want {
-			t.Errorf("%q leads to %q, want %q", c.path, got, c.want)
-		}
+		must.Equal(t, c.path+": leads to", Back(c.path), c.want)
 	}
 }

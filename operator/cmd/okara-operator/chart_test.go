@@ -66,8 +66,6 @@ func TestChartFlags(t *testing.T) {
 				t.Errorf("%s: %s %q: %d, %s%s", name, o.GetName(), args, code, out, errOut)
 			}
 		}
-		if started != want {
-			t.Errorf("%s: %d were started", name, started)
-		}
+		must.Equal(t, name+": started", started, want)
 	}
 }

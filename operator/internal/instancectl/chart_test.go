@@ -76,9 +76,7 @@ func TestChart(t *testing.T) {
 	}
 	must.Succeed(t, json.Unmarshal(o.Status.Inputs.Raw, &schema))
 	for name, want := range map[string]string{"replicas": "number", "debug": "boolean", "motto": "string", "ingress": ""} {
-		if got := schema.Properties[name].Type; got != want {
-			t.Errorf("%s is a %q", name, got)
-		}
+		must.Equal(t, name+": is a", schema.Properties[name].Type, want)
 	}
 
 	var ran []instancectl.Attempt

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -17,9 +18,7 @@ func TestItemOfRepository(t *testing.T) {
 	for repository, want := range map[string]string{
 		"modules/net/vpc/aws": "net/vpc/aws", "platform/modules/net/vpc/aws": "net/vpc/aws", "other/vpc": "//",
 	} {
-		if got := r.item(repository).String(); got != want {
-			t.Errorf("%s is of %q, want %q", repository, got, want)
-		}
+		must.Equal(t, repository+": is", r.item(repository).String(), want)
 	}
 }
 

@@ -306,9 +306,7 @@ func TestRelease(t *testing.T) {
 		must.Succeed(t, s.Release(t.Context(), r))
 	}
 	for method, body := range map[string]string{http.MethodGet: "", http.MethodPost: state(3, ""), "LOCK": `{"ID":"mine"}`} {
-		if got := s.ask(method, "", body); got != http.StatusConflict {
-			t.Errorf("%s with the token of before is %d", method, got)
-		}
+		must.Equal(t, method+": with the token of before", s.ask(method, "", body), http.StatusConflict)
 	}
 	if held, err := s.store("prod.acme").Held(t.Context(), "vpcs.prod"); held != nil || err != nil {
 		t.Errorf("it is locked: %+v, %v", held, err)

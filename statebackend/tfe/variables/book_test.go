@@ -111,12 +111,8 @@ func TestBeingWritten(t *testing.T) {
 	hidden := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusNotFound, 0), Match: func(r *http.Request) bool {
 		return r.Method == http.MethodGet && strings.Contains(r.URL.Path, "-000002-")
 	}}
-	if got := values(t, openBook(t, host, "a", hidden)); got != "a=1" {
-		t.Errorf("there are %q, want the one before", got)
-	}
-	if got := values(t, b); got != "a=2" {
-		t.Errorf("there are %q, want the newest", got)
-	}
+	must.Equal(t, "there, the one before", values(t, openBook(t, host, "a", hidden)), "a=1")
+	must.Equal(t, "there, the newest", values(t, b), "a=2")
 }
 
 // TestFull: a workspace takes 500 variables; another one beside it takes its own, and what is

@@ -34,9 +34,7 @@ func TestReplicate(t *testing.T) {
 			mustPut(t, from, variable("B", "b", "2"))
 			check := func(want variables.Replicated, has string) {
 				t.Helper()
-				if got := replicated(t, from, to, false); got != want {
-					t.Errorf("copied %+v, want %+v", got, want)
-				}
+				must.Equal(t, "copied", replicated(t, from, to, false), want)
 				must.Equal(t, "the copy", values(t, to), has)
 			}
 			check(variables.Replicated{Copied: 2}, "a=1 b=2")
@@ -81,13 +79,9 @@ func TestReplicateBetween(t *testing.T) {
 	repo := must.Get(oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/other/path", oci.Options{PlainHTTP: true}))(t)
 	elsewhere := must.Get(variables.Open(repo, from.Sealer, time.Now, nil))(t)
 	mustPut(t, from, variable("B", "b", "2"))
-	if got := replicated(t, from, elsewhere, false); got != (variables.Replicated{Left: 1}) {
-		t.Errorf("to another path: %+v", got)
-	}
+	must.Equal(t, "to another path", replicated(t, from, elsewhere, false), variables.Replicated{Left: 1})
 	for _, want := range []variables.Replicated{{Copied: 1}, {}} {
-		if got := replicated(t, from, elsewhere, true); got != want {
-			t.Errorf("sealed anew: %+v, want %+v", got, want)
-		}
+		must.Equal(t, "sealed anew", replicated(t, from, elsewhere, true), want)
 	}
 	must.Equal(t, "the copy", values(t, elsewhere), "b=2")
 }
