@@ -29,7 +29,6 @@ func mustRepo(t *testing.T, m *machine, reference string) *oci.Repo {
 	return must.Get(oci.OpenRepo(reference, oci.Options{Credential: r.Credential, Rejected: r.Rejected}))(t)
 }
 
-// artifact returns an artifact that has one blob with the text.
 func artifact(t *testing.T, text string) oci.Artifact {
 	t.Helper()
 	b := oci.BytesBlob("text/plain", []byte(text))

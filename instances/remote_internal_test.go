@@ -34,7 +34,6 @@ import (
 
 const runsText = "anonymous = []\ninstances {}\ntfe {\n  runs = \"local\"\n}\n"
 
-// readRuns reads and checks a settings file.
 func readRuns(t *testing.T, words string) (*server.Settings, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "okara.hcl")

@@ -32,7 +32,6 @@ func newCached(t *testing.T, transport http.RoundTripper) (f *front, file string
 	return f, cacheFile(dir, f.layout.Module(must.Fixed(addr.ParseModule("net/vpc/aws"))), archive), archive, link
 }
 
-// cacheFile returns the cache file of an archive of a repository.
 func cacheFile(dir, repository string, archive []byte) string {
 	return filepath.Join(dir, hexSum(archive)+"."+hexSum([]byte(repository))[:32])
 }

@@ -36,7 +36,6 @@ func (f *front) sign(t testing.TB, repository, version string, key *ecdsa.Privat
 	must.Fixed(trust.SignCosign(t.Context(), must.Fixed(d.Subject(t.Context(), it, must.Fixed(addr.ParseVersion(version)))), key))
 }
 
-// report attaches a scan report to a version.
 func (f *front) report(t testing.TB, repository, version string, at time.Time, critical int) {
 	t.Helper()
 	r := f.repo(t, repository)

@@ -57,7 +57,6 @@ github "acme" {
 // caller is known. Each of them bounds its body.
 var proofs = []string{"POST /hooks/github", "POST /login/token", "POST /ui/login", "POST /ui/logout", "POST /ui/theme"}
 
-// attacked is a server and the routes that it reports.
 type attacked struct {
 	url    string
 	routes []string
@@ -130,7 +129,6 @@ func requests(route, word string) []*http.Request {
 // sender sends a request to a route, and returns the answer and what was wrong with it.
 type sender func(t *testing.T, a *attacked, route string, r *http.Request) (answer, wrong string)
 
-// attack is a named attack by requests.
 type attack struct {
 	name string
 	word string
@@ -200,7 +198,6 @@ func TestAttackRoutes(t *testing.T) {
 	}
 }
 
-// ask sends a request with the token.
 func (a *attacked) ask(t *testing.T, r *http.Request) (*http.Response, []byte) {
 	t.Helper()
 	r.Header.Set("Authorization", "Bearer "+attackedToken)

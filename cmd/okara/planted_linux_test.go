@@ -141,7 +141,6 @@ func TestPlantedSecrets(t *testing.T) {
 	w.stored(t)
 }
 
-// planted is a server with planted secrets.
 type planted struct {
 	server         *serveProcess
 	storage, audit string

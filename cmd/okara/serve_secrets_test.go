@@ -135,7 +135,6 @@ func routes(t *testing.T) []string {
 	return paths
 }
 
-// dump returns a complete answer.
 func dump(t *testing.T, method, url, authorization string) (string, int) {
 	t.Helper()
 	body := `{"action":"yank","receipts":["x"],"payload":"e30=","signature":"eA=="}`

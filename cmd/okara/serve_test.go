@@ -90,7 +90,6 @@ func send(t *testing.T, method, url, token, body string) (text string, code int)
 	return string(must.Get(io.ReadAll(resp.Body))(t)), resp.StatusCode
 }
 
-// get returns what is at an address.
 func get(t *testing.T, url, token string) string {
 	t.Helper()
 	text, code := send(t, http.MethodGet, url, token, "")

@@ -188,7 +188,6 @@ func (c *chaos) give() {
 	c.do([]lifecycle.Actor{anna, ben}[c.r.IntN(2)], lifecycle.Transfer{ID: r.ID, To: to})
 }
 
-// event returns a random event.
 func (c *chaos) event() lifecycle.Event {
 	id := c.pick()
 	templates := catalog()

@@ -148,10 +148,8 @@ func (w *world) ref(id string) lifecycle.Ref {
 	return r.Run.Ref(id)
 }
 
-// start starts all waiting runs.
 func (w *world) start() { w.t.Helper(); w.serve(lifecycle.Schedule{Concurrency: 100}) }
 
-// end ends the running attempt.
 func (w *world) end(id string, r lifecycle.Result) {
 	w.t.Helper()
 	w.serve(lifecycle.Ended{Ref: w.ref(id), Result: r})

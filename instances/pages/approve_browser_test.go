@@ -20,7 +20,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// approving is the token of the approver.
 const approving = "oks_boss_cccccccccccccccccccccccc"
 
 func newApproval(t *testing.T) *portaltest.Pages {

@@ -13,7 +13,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// eachScript runs a test with script and without.
 func eachScript(t *testing.T, test func(t *testing.T, b *webtest.Browser, script bool)) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {

@@ -47,7 +47,6 @@ func create(t *testing.T, s *portaltest.Server, token, body string, want int) ap
 	return instance
 }
 
-// done is the result of a successful run.
 func done() lifecycle.Result {
 	return lifecycle.Result{
 		Outcome: lifecycle.Done, Resources: 1, State: true, Counts: &lifecycle.Counts{Add: 1}, Outputs: map[string]json.RawMessage{"url": json.RawMessage(`"https://x.example"`)},

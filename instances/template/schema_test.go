@@ -145,7 +145,6 @@ func TestCheckParameters(t *testing.T) {
 	}
 }
 
-// fields returns the FieldErrors in an error.
 func fields(t *testing.T, err error) map[string]string {
 	t.Helper()
 	out := map[string]string{}

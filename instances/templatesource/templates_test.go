@@ -69,7 +69,6 @@ func (s *fixture) file(name, text string) {
 	must.Succeed(s.t, os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600))
 }
 
-// templateText returns the text of a template with a body.
 func templateText(name, module, body string) string {
 	return "template \"" + name + "\" {\n  module {\n    " + module + "\n  }\n" + body + "\n}\n"
 }

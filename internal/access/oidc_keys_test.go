@@ -28,7 +28,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// signer is a key of an issuer.
 type signer struct {
 	jose.Signer
 	public jose.JSONWebKey

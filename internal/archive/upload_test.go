@@ -31,7 +31,6 @@ type part struct {
 	text string
 }
 
-// pack returns a tar.gz of entries.
 func pack(t testing.TB, entries ...part) []byte {
 	t.Helper()
 	var b bytes.Buffer

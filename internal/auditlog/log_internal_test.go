@@ -25,7 +25,6 @@ import (
 
 const testKey = "base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="
 
-// newSealer returns the state keys of a test.
 func newSealer(t testing.TB, key string) *envelope.Envelope {
 	t.Helper()
 	return must.Get(envelope.New(envelope.Options{Keys: []string{key}}))(t)
@@ -52,7 +51,6 @@ func newProcess(t testing.TB, r *oci.Repo, s artifact.Sealer, now func() time.Ti
 	return p
 }
 
-// change records a change of an address at a time.
 func (p *process) change(at time.Time, address string) {
 	r := slog.NewRecord(at, slog.LevelInfo, "change", 0)
 	r.AddAttrs(slog.String("action", "publish"), slog.String("kind", "module"), slog.String("address", address), slog.String("subject", "anna"), slog.Int("status", 201))

@@ -163,12 +163,10 @@ func (s *store) listed(t *testing.T, address string) []string {
 	return texts(l.Listed)
 }
 
-// version requests one version of a module.
 func (s *store) version(ctx context.Context, address, version string) (*catalog.ModuleVersion, error) {
 	return s.ModuleVersion(ctx, must.Fixed(addr.ParseModule(address)), must.Fixed(addr.ParseVersion(version)))
 }
 
-// providerVersion requests one version of a provider.
 func (s *store) providerVersion(ctx context.Context, address, version string) (*catalog.ProviderVersion, error) {
 	return s.ProviderVersion(ctx, must.Fixed(addr.ParseProvider(address)), must.Fixed(addr.ParseVersion(version)))
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// check checks the module in the root of the files.
 func check(t *testing.T, files map[string]string) error {
 	t.Helper()
 	tree := fstest.MapFS{}

@@ -231,7 +231,6 @@ output "text" {
 }
 `
 
-// reader makes a folder that reads the outputs of a workspace.
 func (w *watched) reader(folder, workspace string) {
 	w.t.Helper()
 	succeed(w.t, os.Mkdir(filepath.Join(w.dir, folder), 0o755))

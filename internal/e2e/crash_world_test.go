@@ -88,7 +88,6 @@ func (w *crashWorld) path(elem ...string) string {
 	return filepath.Join(append([]string{w.dir}, elem...)...)
 }
 
-// copyProgram copies a program to another name.
 func copyProgram(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil
@@ -164,7 +163,6 @@ func exists(name string) bool {
 // crashLimit allows for busy machines.
 const crashLimit = 15 * time.Minute
 
-// until waits for something.
 func until(what string, done func() (bool, error)) error {
 	for end := time.Now().Add(crashLimit); ; time.Sleep(50 * time.Millisecond) {
 		ok, err := done()

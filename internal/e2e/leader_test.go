@@ -111,7 +111,6 @@ func newReplicas(t *testing.T) *replicas {
 	return r
 }
 
-// start starts a replica.
 func (r *replicas) start(name string) {
 	r.t.Helper()
 	cmd := exec.Command(r.set.okara, "serve", "--listen", "127.0.0.1:"+r.ports[name], "--config", name+".hcl", "--token-file", "tokens",
@@ -162,7 +161,6 @@ func (r *replicas) ask(name, who, method, path, body string, header ...string) (
 	return resp.StatusCode, b
 }
 
-// until waits for a condition.
 func (r *replicas) until(what string, done func() bool) {
 	r.t.Helper()
 	for end := time.Now().Add(8 * time.Minute); !done(); time.Sleep(300 * time.Millisecond) {

@@ -79,7 +79,6 @@ func TestCollect(t *testing.T) {
 	mustPush(t, r, "gone", strings.Repeat("gone", 1000)) // removed content can be pushed again
 }
 
-// below lists the files below a directory.
 func below(t *testing.T, dir string) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

@@ -70,7 +70,6 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// looksRight checks one image.
 func looksRight(t *testing.T, r *oci.Repo, name string) {
 	t.Helper()
 	m := depottest.MustFetch(t, r, "1.2.3")

@@ -18,7 +18,6 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// newTestQueue returns the queue of one replica at a registry.
 func newTestQueue(t *testing.T, transport http.RoundTripper, handlers map[string]Handler) *Queue {
 	t.Helper()
 	c := must.Get(oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true}))(t)

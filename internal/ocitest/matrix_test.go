@@ -36,7 +36,6 @@ type program struct {
 	why                 map[string]string
 }
 
-// registry is a registry of the matrix.
 type registry struct {
 	name, host, missing string
 	front               string // URL of okara serve in front of it

@@ -198,7 +198,6 @@ func (w *whole) login(t *testing.T, caller string) *visitor {
 	return v
 }
 
-// answer is a response to a visitor.
 type answer struct {
 	status int
 	to     string // of a redirect

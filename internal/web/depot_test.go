@@ -17,7 +17,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// depotDouble is a depot that records its calls.
 type depotDouble struct {
 	view     web.DepotView
 	synced   int

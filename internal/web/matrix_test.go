@@ -20,7 +20,6 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// token returns the static token of a caller.
 func token(name string) string { return "oks_" + name + "_" + strings.Repeat("x", 24) }
 
 // callers returns the callers other than anonymous: a reader of one namespace, a

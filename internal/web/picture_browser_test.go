@@ -119,7 +119,6 @@ func (a *album) states(t *testing.T) {
 	a.take(t, picture{name: "error-403-doctor", url: s.URL + "/ui/doctor", token: callerToken(reader)})
 }
 
-// instances has the pages of templates and instances.
 func (a *album) instances(t *testing.T) {
 	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
 	id := d.Full(t)

@@ -42,7 +42,6 @@ const (
 	partly    = "partly"    // read:state:shop/default and of every state the workspace "none"
 )
 
-// callerToken returns the token of a caller.
 func callerToken(caller string) string { return "oks_" + caller + "_" + strings.Repeat("x", 24) }
 
 // stateSite serves the pages of states over a registry of this test alone.

@@ -136,7 +136,6 @@ func newHandler(t testing.TB, host string, o setup) (http.Handler, *stores) {
 	return h, stores
 }
 
-// stores are the stores of one process.
 type stores struct {
 	t    testing.TB
 	host string
@@ -300,7 +299,6 @@ func (a reply) items() []item {
 	return list
 }
 
-// names returns the names in a list.
 func (a reply) names() []string {
 	a.t.Helper()
 	names := []string{}
@@ -310,7 +308,6 @@ func (a reply) names() []string {
 	return names
 }
 
-// object is a JSON object.
 type object = map[string]any
 
 // newWorkspace is the body of POST for a workspace with tags.
@@ -325,7 +322,6 @@ func newWorkspace(name string, tags ...string) object {
 	}}
 }
 
-// create creates a workspace and returns its id.
 func (c client) create(name string, tags ...string) string {
 	c.t.Helper()
 	return c.want(http.StatusCreated, http.MethodPost, "organizations/acme/workspaces", newWorkspace(name, tags...)).item().ID
@@ -354,7 +350,6 @@ func openStore(t testing.TB, host, name string) *statebackend.Store {
 	return must.Get(s.open(t.Context(), name))(t)
 }
 
-// newRegistry returns a registry in memory.
 func newRegistry(t testing.TB) string {
 	t.Helper()
 	return ocitest.New(t, ocitest.Quirks{})

@@ -211,7 +211,6 @@ func (c client) configure(id string) string {
 	return cv
 }
 
-// runBody is the body of POST for a run.
 func runBody(workspace, cv string, attributes object) object {
 	return object{"data": object{"type": "runs", "attributes": attributes, "relationships": object{
 		"workspace":             object{"data": object{"type": "workspaces", "id": workspace}},

@@ -293,7 +293,6 @@ func TestChildSecrets(t *testing.T) {
 	}
 }
 
-// recorder records what is sent to a registry.
 type recorder struct {
 	mu sync.Mutex // guards b
 	b  bytes.Buffer

@@ -227,7 +227,6 @@ func (tr *trial) names(named bool, cancel string) {
 	tr.named.Store(&f)
 }
 
-// next returns the child of another attempt.
 func (tr *trial) next() *child {
 	tr.T.Helper()
 	tr.Next()

@@ -60,7 +60,6 @@ func (tr *trial) uploaded(files map[string]string) {
 	tr.order.Spec.Source = template.Source{Digest: "sha256:manifest", Archive: blob.Digest.String(), Size: blob.Size}
 }
 
-// newRemote returns a trial of a workspace.
 func newRemote(t *testing.T, s runtest.Script, more map[string]string) *trial {
 	t.Helper()
 	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), nil)

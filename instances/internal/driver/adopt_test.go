@@ -166,7 +166,6 @@ func TestNothingInClear(t *testing.T) {
 	})
 }
 
-// recorder records what is sent to the registry.
 type recorder struct {
 	base http.RoundTripper
 	mu   sync.Mutex // guards sent

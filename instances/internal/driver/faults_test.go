@@ -81,13 +81,11 @@ func (p *reporting) write(ctx context.Context, s run.Spec, res lifecycle.Result)
 
 func instanceRepo(id string) string { return "acme/instances/sandbox/vpc/" + id }
 
-// directly returns a client without faults.
 func directly(t *testing.T, h http.Handler) *oci.Client {
 	t.Helper()
 	return must.Get(oci.New("registry.test", oci.Options{Transport: ocitest.Direct{Handler: h}, PlainHTTP: true}))(t)
 }
 
-// acts returns the faults of one request.
 func acts() map[string]ocitest.Act {
 	return map[string]ocitest.Act{"lost": ocitest.FailBefore, "unanswered": ocitest.FailAfter}
 }
@@ -261,7 +259,6 @@ func (f leaderFault) at(t *testing.T, n int) (hit bool) {
 	return hit
 }
 
-// send sends a command as anna.
 func (s *site) send(t *testing.T, key string, e lifecycle.Event) *lifecycle.Record {
 	t.Helper()
 	c := s.command(e, lifecycle.Actor{Issuer: "https://idp", Subject: "anna"})

@@ -71,7 +71,6 @@ type siteServer struct {
 	requests *counter
 }
 
-// newSite returns a site without servers.
 func newSite(t testing.TB, registry http.Handler) *site {
 	t.Helper()
 	s := &site{world: newWorld(t, registry, time.Millisecond)}

@@ -212,7 +212,6 @@ type world struct {
 	options driver.Options
 }
 
-// counter counts requests to the registry.
 type counter struct {
 	base http.RoundTripper
 	mu   sync.Mutex // guards n

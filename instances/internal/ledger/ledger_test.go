@@ -67,7 +67,6 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.RoundTripper.RoundTrip(r)
 }
 
-// plain is a template without limits.
 func plain() *template.Template {
 	return &template.Template{
 		Name: "sandbox/vpc", Enabled: true, Visible: true, Owner: "user", Approval: "none", Executor: "local",
@@ -220,7 +219,6 @@ func leads(t testing.TB, r *replica) {
 	leader(t, r)
 }
 
-// leader waits until one of the replicas leads.
 func leader(t testing.TB, replicas ...*replica) *replica {
 	t.Helper()
 	for range 10 * 60 * 10 {

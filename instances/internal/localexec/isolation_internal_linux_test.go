@@ -20,7 +20,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// newSandbox returns an executor with a sandbox.
 func newSandbox(t *testing.T, change func(*LocalOptions)) *localTest {
 	t.Helper()
 	tofutest.Bubblewrap(t)

@@ -47,7 +47,6 @@ func wholeTemplate(name string) *v1alpha1.Template {
 	return o
 }
 
-// instanceOf returns an Instance of a user.
 func instanceOf(name string) *v1alpha1.Instance {
 	return &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.InstanceSpec{
 		Template: "sandbox/vpc", Owner: &v1alpha1.Owner{Kind: "User", Issuer: "https://idp.example.com", ID: "anna"}, CreatedBy: "anna",

@@ -127,7 +127,6 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// writeConfig writes a kubeconfig for the cluster.
 func writeConfig(t *testing.T, admin *rest.Config) string {
 	t.Helper()
 	file := t.TempDir() + "/kubeconfig"

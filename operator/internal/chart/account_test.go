@@ -51,7 +51,6 @@ func TestOperatorAccount(t *testing.T) {
 	}
 }
 
-// as returns a client that authenticates as an account.
 func as(t *testing.T, account, namespace string) *kubernetes.Clientset {
 	t.Helper()
 	config := rest.CopyConfig(cluster.Admin(t))

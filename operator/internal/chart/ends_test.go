@@ -42,7 +42,6 @@ import (
 
 const moduleDigest = "sha256:14f2e7e1314ddc4b1b1e1bcb4b8c9f80ce4b5a3a2b7aa1f3c6a9b1d9f7a55d2b"
 
-// modules is a catalog with one module.
 type modules struct{}
 
 func (modules) Resolve(context.Context, template.ModuleRef) (template.Source, template.Module, error) {

@@ -76,7 +76,6 @@ func (s *site) connect(config *rest.Config) client.Client {
 	return must.Get(client.New(config, client.Options{Scheme: scheme}))(s.t)
 }
 
-// token returns a configuration with a token of a service account.
 func (s *site) token(name, namespace string) *rest.Config {
 	s.t.Helper()
 	r := must.Get(s.set.CoreV1().ServiceAccounts(namespace).CreateToken(s.t.Context(), name, &authv1.TokenRequest{}, metav1.CreateOptions{}))(s.t)
@@ -147,7 +146,6 @@ func finalizers(names ...string) func(client.Object) {
 	return func(o client.Object) { o.SetFinalizers(names) }
 }
 
-// module returns a new Module.
 func (s *site) module(changes ...func(client.Object)) *v1alpha1.Module {
 	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{GenerateName: "m-", Namespace: s.tenants}}
 	m.Spec.Address, m.Spec.Source = "net/vpc/aws", "github.com/acme/vpc"

@@ -33,7 +33,6 @@ func (s *asked) ask(user string) {
 	must.Succeed(s.t, s.client.Create(s.t.Context(), o))
 }
 
-// change edits the Instance as a user.
 func (s *asked) change(user string, edit func(*v1alpha1.InstanceSpec)) {
 	s.t.Helper()
 	o := s.all()[s.id]

@@ -181,7 +181,6 @@ func TestRecordThatIsBroken(t *testing.T) {
 	s.run(s.leader(), "it is ready again", s.isReady(id))
 }
 
-// counted counts the requests for records.
 type counted struct {
 	base http.RoundTripper
 	n    *atomic.Int64

@@ -67,7 +67,6 @@ func (s *site) time() time.Time {
 	return s.now
 }
 
-// advance advances the clock.
 func (s *site) advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +170,6 @@ func (s *site) template(name string, change func(*v1alpha1.TemplateSpec)) *v1alp
 	return o
 }
 
-// all returns the Instances by name.
 func (s *site) all() map[string]*v1alpha1.Instance {
 	s.t.Helper()
 	var list v1alpha1.InstanceList

@@ -139,7 +139,6 @@ func network(more string) string {
 	return "variable \"cidr\" {\n  type = string\n  nullable = false\n}\n" + more + "\noutput \"vpc_id\" { value = var.cidr }\n"
 }
 
-// publish publishes a version of the module.
 func (s *site) publish(version, source string) depot.Published {
 	s.t.Helper()
 	return must.Get(depot.New(depot.Options{Client: s.registry}).PublishModule(s.t.Context(), fstest.MapFS{"main.tf": {Data: []byte(source)}}, depottest.MustModule(s.t, "net/vpc/aws", version), depot.ModuleOptions{}))(s.t)
@@ -171,7 +170,6 @@ func change[O client.Object](s *site, o O, how func(O)) {
 	must.Succeed(s.t, s.Patch(s.t.Context(), o, client.MergeFrom(before)))
 }
 
-// ask sets the version that an object asks for.
 func ask(o *unstructured.Unstructured, version string) {
 	spec, _ := o.Object["spec"].(map[string]any)
 	spec["runOptions"] = map[string]any{"version": version}

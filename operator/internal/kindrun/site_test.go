@@ -162,7 +162,6 @@ func (s *site) want(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (kin
 	return w, nil
 }
 
-// vpc creates an object.
 func (s *site) vpc(annotations map[string]string) *unstructured.Unstructured {
 	s.t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"cidr": "10.10.0.0/16"}}}
@@ -207,7 +206,6 @@ func (s *site) try(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// ready returns the condition Ready of an object.
 func (s *site) ready(o *unstructured.Unstructured) metav1.Condition {
 	s.t.Helper()
 	var status struct {

@@ -87,7 +87,6 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// object returns an object of the example with a change.
 func object(t testing.TB, change string) *unstructured.Unstructured {
 	t.Helper()
 	o := map[string]any{}

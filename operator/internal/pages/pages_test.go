@@ -80,7 +80,6 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// do executes a page.
 func (s *site) do(t *testing.T, p page) {
 	src := must.Get(os.ReadFile(filepath.Join(rig.Root(), "docs", "kubernetes", p.name)))(t)
 	if p.before != nil {
@@ -102,7 +101,6 @@ func (s *site) do(t *testing.T, p page) {
 	}
 }
 
-// block executes one block of a page.
 func (s *site) block(t *testing.T, page, language string, how []string, text string) {
 	t.Helper()
 	first, _, _ := strings.Cut(text, "\n")

@@ -126,7 +126,6 @@ func (s *site) send(body []byte) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// set patches the Terraform and returns the result.
 func (s *site) set(patch string) *unstructured.Unstructured {
 	s.t.Helper()
 	o := s.run.DeepCopy()

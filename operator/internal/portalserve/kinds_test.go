@@ -66,7 +66,6 @@ func TestKinds(t *testing.T) {
 	s.ask("", "GET", "/api/v1/kinds/vpcs", "", 401)
 }
 
-// page requests a page as a user.
 func (s *site) page(who, path string) string {
 	s.t.Helper()
 	r := must.Get(http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+path, nil))(s.t)

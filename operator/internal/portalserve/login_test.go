@@ -30,7 +30,6 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// values matches the values on a page.
 var values = regexp.MustCompile("(?ms)^```yaml (?:values|runs).yaml\n(.*?)^```")
 
 // TestPageLogsIn logs in at the portal that the values of the pages make: at the issuer, and

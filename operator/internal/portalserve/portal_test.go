@@ -244,5 +244,4 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// tokenOf returns the static token of a user.
 func tokenOf(name string) string { return "oks_" + name + "_" + strings.Repeat("a", 43) }

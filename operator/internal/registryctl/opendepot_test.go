@@ -196,7 +196,6 @@ func (f *forge) registry(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// release returns the files of a provider release.
 func (f *forge) release(name, version string) (file string, zip []byte, sums []byte) {
 	file = "terraform-provider-" + name + "_" + version + "_darwin_arm64.zip"
 	zip = depottest.NewZip(f.t, depottest.File("terraform-provider-"+name+"_v"+version, "a binary", 0o755))

@@ -33,14 +33,12 @@ func newNet(t *testing.T, versions ...string) *site {
 	return s
 }
 
-// repository returns the repository of the module in a registry.
 func repository(t *testing.T, host string) *oci.Repo {
 	t.Helper()
 	_, c := depottest.NewDepot(t, host, oci.Options{})
 	return depottest.MustRepo(t, c, "p/modules/"+vpc)
 }
 
-// version returns the Version of the module.
 func (s *site) version(number string) *v1alpha1.Version {
 	s.t.Helper()
 	all := s.versions()
@@ -51,7 +49,6 @@ func (s *site) version(number string) *v1alpha1.Version {
 	return &all[i]
 }
 
-// listing returns the listing of the module in the registry.
 func (s *site) listing() *depot.Listing {
 	s.t.Helper()
 	return must.Get(depot.ReadListing(s.t.Context(), repository(s.t, s.fill), "", nil))(s.t)

@@ -52,7 +52,6 @@ func newIssuer(t *testing.T) *issuer {
 	return i
 }
 
-// token returns the token of a user in groups.
 func (i *issuer) token(t *testing.T, subject string, groups ...string) string {
 	t.Helper()
 	now := time.Now()

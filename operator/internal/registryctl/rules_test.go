@@ -28,7 +28,6 @@ func (s *site) rule(ns, name string, change func(*v1alpha1.AccessRuleSpec), allo
 	return r
 }
 
-// rulesMap returns the ConfigMap with the rules file.
 func (s *site) rulesMap() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.operatorNamespace, Name: registryctl.RulesConfigMap}}
 }
@@ -45,7 +44,6 @@ func (s *site) rulesAre(text string) {
 	})
 }
 
-// line returns the text of a rule in the file.
 func line(ns, name, allow string) string {
 	return `{"name":"` + ns + "/" + name + `","groups":["people"],"allow":["` + allow + `"]}`
 }

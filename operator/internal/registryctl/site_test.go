@@ -211,7 +211,6 @@ func (s *site) start() {
 
 func (s *site) now() time.Time { return time.Now().Add(time.Duration(s.clock.Load())) }
 
-// publish publishes versions of the module at the origin.
 func (s *site) publish(versions ...string) {
 	s.t.Helper()
 	for _, v := range versions {

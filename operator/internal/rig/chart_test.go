@@ -53,7 +53,6 @@ spec:
 `
 )
 
-// template is the only template of the chart.
 const template = `
 apiVersion: v1
 kind: ConfigMap
@@ -106,7 +105,6 @@ func chart(t *testing.T) oci.Artifact {
 	return oci.Artifact{Blobs: []oci.Blob{about, layer}, Root: m}
 }
 
-// chartFiles returns the files of the chart.
 func chartFiles(version string) fstest.MapFS {
 	return fstest.MapFS{
 		"Chart.yaml":           {Data: fmt.Appendf(nil, `{"apiVersion":"v2","name":"hello","version":%q}`, version)},

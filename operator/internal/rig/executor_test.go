@@ -20,7 +20,6 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
-// object returns an object of the run.
 func (e *executed) object(version, kind string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion(version)

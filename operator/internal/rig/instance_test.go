@@ -40,7 +40,6 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
 
-// siteModule is a module with a URL output.
 const siteModule = `
 variable "name" {
   type = string

@@ -72,7 +72,6 @@ func newOperatorSite(t *testing.T) *kindSite {
 	return s
 }
 
-// operate starts the operator.
 func (s *kindSite) operate(path, operatorNamespace string) {
 	s.t.Helper()
 	dir := s.t.TempDir()

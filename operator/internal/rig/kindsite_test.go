@@ -160,7 +160,6 @@ func (s *kindSite) registry() *oci.Client {
 	return c
 }
 
-// publish publishes the module to okara serve.
 func (s *kindSite) publish(c *oci.Client, module string) {
 	s.t.Helper()
 	s.module = must.Get(depot.New(depot.Options{Client: c, Layout: addr.Layout{}}).PublishModule(s.t.Context(), fstest.MapFS{"main.tf": {Data: []byte(module)}},

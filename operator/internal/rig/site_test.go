@@ -37,7 +37,6 @@ func newFlux(t *testing.T, controllers ...string) flux {
 	return flux{c}
 }
 
-// object parses an object in YAML.
 func object(t *testing.T, manifest string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{}
@@ -57,7 +56,6 @@ func (f flux) read(t *testing.T, o client.Object) {
 	must.Succeed(t, f.Get(t.Context(), client.ObjectKeyFromObject(o), o))
 }
 
-// change reads an object and patches it.
 func (f flux) change(t *testing.T, o client.Object, how func()) {
 	t.Helper()
 	f.read(t, o)
@@ -118,7 +116,6 @@ func serve(t *testing.T, args ...string) string {
 	return port[0]
 }
 
-// text returns a string field of an object.
 func text(t *testing.T, o *unstructured.Unstructured, path ...string) string {
 	t.Helper()
 	s, _ := must.GetBoth(unstructured.NestedString(o.Object, path...))(t)

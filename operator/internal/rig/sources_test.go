@@ -123,7 +123,6 @@ func (g *gitRepository) git(args ...string) string {
 	return string(bytes.TrimSpace(out))
 }
 
-// commit commits files of the chart.
 func (g *gitRepository) commit(files fstest.MapFS) {
 	g.t.Helper()
 	for name, f := range files {

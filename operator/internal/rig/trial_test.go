@@ -79,7 +79,6 @@ func (r *trial) publish(version, content string) depot.Published {
 	return p
 }
 
-// spec returns the run.
 func (r *trial) spec() fluxexec.Spec {
 	return fluxexec.Spec{
 		Namespace: r.ns, Name: "greeting",
@@ -128,7 +127,6 @@ func (r *trial) secret(name, key, value string) *corev1.Secret {
 	return s
 }
 
-// set changes the spec of a run.
 func (r *trial) set(o *unstructured.Unstructured, how func(spec map[string]any)) {
 	r.t.Helper()
 	r.change(r.t, o, func() { how(o.Object["spec"].(map[string]any)) })

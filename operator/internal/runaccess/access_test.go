@@ -105,7 +105,6 @@ func (s *site) store(name string) *statebackend.Store {
 	return must.Get(s.states.Store(name))(s.t)
 }
 
-// run returns the run of the object with a UID.
 func (s *site) run(uid string) runaccess.Run {
 	return runaccess.Run{
 		Namespace: "acme", UID: types.UID(uid), Workspace: "vpcs.prod", Module: "net/vpc/aws",
@@ -118,7 +117,6 @@ func (s *site) prepare(r runaccess.Run) runaccess.Ready {
 	return must.Get(s.Prepare(s.t.Context(), r))(s.t)
 }
 
-// data returns the value of a key of a Secret.
 func (s *site) data(name, key string) string {
 	s.t.Helper()
 	var secret corev1.Secret

@@ -93,7 +93,6 @@ func start(t *testing.T, values object) *process {
 	return p
 }
 
-// signal sends a signal to the process of the provider.
 func (p *process) signal(sig os.Signal) {
 	p.t.Helper()
 	provider, err := os.FindProcess(p.client.ReattachConfig().Pid)
@@ -160,10 +159,8 @@ func read(t *testing.T, m *dynamicpb.Message, into any) {
 	}
 }
 
-// object is a message as JSON.
 type object = map[string]any
 
-// config encodes a value for the protocol.
 func config(t *testing.T, value any) object {
 	t.Helper()
 	text := must.Get(json.Marshal(value))(t)

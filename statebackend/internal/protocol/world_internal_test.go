@@ -208,7 +208,6 @@ func (w *world) lockID(i int) string {
 	return string(rune('a' + i))
 }
 
-// act is one possible step.
 type act struct {
 	kind   actKind
 	client int // or index of late
@@ -341,7 +340,6 @@ func writes(o Op) bool {
 	return false
 }
 
-// do takes one step.
 func (w *world) do(a act) {
 	if a.kind == actLate {
 		u := w.late[a.client]
@@ -589,7 +587,6 @@ func (w *world) foreign(slot int, c ClaimID) bool {
 	return w.same && err == nil && w.personOf(int(base>>16)) != w.personOf(slot)
 }
 
-// rest ends a cycle.
 func (w *world) rest(c *client) {
 	c.stage, c.hold = stageIdle, Hold{}
 	if c.cycles == 0 {

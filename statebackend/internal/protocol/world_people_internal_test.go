@@ -15,7 +15,6 @@ import (
 // start without memory, and persons give up waiting and repeat a request while a server
 // is still processing it.
 
-// person is a client of the servers.
 type person struct {
 	stage    personStage
 	slot     int // the slot that works on the request; -1: the request is not sent yet
