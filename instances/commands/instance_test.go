@@ -88,7 +88,7 @@ func TestInstanceCommands(t *testing.T) {
 		{name: "orphan by who may not", who: "use-anna", args: []string{"instance", "orphan", id, "--reason", "x"}, code: cli.ExitDenied, errOut: "an admin"},
 		{name: "approve nothing", who: "approve-b", args: []string{"instance", "approve", id}, code: cli.ExitConflict, errOut: "instance " + id + " has nothing for you to approve"},
 		{name: "approve what does not wait", who: "approve-b", args: []string{"instance", "approve", id, "--plan", "x"}, code: cli.ExitConflict},
-		{name: "no such template", who: "use-anna", args: []string{"instance", "create", "lab/none"}, code: cli.ExitNotFound, errOut: "no such template"},
+		{name: "no such template", who: "use-anna", args: []string{"instance", "create", "lab/none"}, code: cli.ExitNotFound, errOut: "template not found or not visible to you"},
 		{name: "a wrong value", who: "use-anna", args: []string{"instance", "create", "lab/vpc", "-p", "size=huge"}, code: cli.ExitUsage, errOut: "parameters/size"},
 		{name: "a parameter twice", who: "use-anna", args: []string{"instance", "create", "lab/vpc", "-p", "size=large", "-p", "size=large"}, code: cli.ExitUsage, errOut: "duplicate --parameter size"},
 		{name: "no id", who: "use-anna", args: []string{"instance", "show", "../me"}, code: cli.ExitNotFound},

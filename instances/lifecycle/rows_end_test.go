@@ -349,7 +349,7 @@ func rowsOfRest() map[string]func(*world) {
 			w.refused(anna, lifecycle.Cancel{ID: id}, lifecycle.ErrPhase, "")
 			w.end(id, gone)
 			r := w.want(id, lifecycle.Destroyed)
-			if e := r.Events[0]; e.Action != "destroyed" || e.Detail != "run 2, requested by Anna; 0 added, 0 changed, 3 destroyed: asked for" {
+			if e := r.Events[0]; e.Action != "destroyed" || e.Detail != "run 2, requested by Anna; 0 added, 0 changed, 3 destroyed: requested" {
 				w.t.Errorf("%+v", e)
 			}
 		},

@@ -106,8 +106,10 @@ func (m *mover) moveAll(ctx context.Context) error {
 	return tfe.Move(ctx, m.o, names, m.f.o.Logger)
 }
 
-// markMoved remembers that everything is moved.
+// markMoved remembers that everything is moved. A server that stops waits for it.
 func markMoved(ctx context.Context, queue *oci.Repo) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveRetry)
+	defer cancel()
 	made, err := artifact.NewBare(movedType, map[string]string{artifact.AnnKind: "runs-moved"})
 	_, blobErr := queue.EnsureBlob(ctx, oci.EmptyBlob())
 	if err := cmp.Or(err, blobErr); err != nil {
