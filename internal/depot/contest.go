@@ -217,11 +217,11 @@ func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest,
 
 func newBid(l *Listing, v addr.Version, root oci.Manifest, o putOptions) (*bid, error) {
 	b := &bid{repo: l.Repository, version: v, replaces: o.replaces, own: o.own, fresh: o.fresh, moves: o.edition, root: root, list: l, ahead: l.ahead}
-	return b, b.name()
+	return b, b.takeName()
 }
 
-// name gives the bid a new name and the time by the registry's clock.
-func (b *bid) name() (err error) {
+// takeName gives the bid a new name and the time by the registry's clock.
+func (b *bid) takeName() (err error) {
 	root := b.root
 	b.made = time.Now().Round(0) // not monotonic, which stops while a machine sleeps
 	nonce := make([]byte, bidNonce/2)
@@ -314,7 +314,7 @@ func (b *bid) awaitAlone(ctx context.Context) (shown bool, err error) {
 			renamed = true
 			b.withdraw(ctx, true)
 			b.gone = false
-			if err := b.name(); err != nil {
+			if err := b.takeName(); err != nil {
 				return false, err
 			}
 			if err := b.writeBid(ctx); err != nil {
