@@ -379,7 +379,6 @@ func (l *platform) forwardRuns(kit *service.Kit) (func(own http.Handler) http.Ha
 	}, nil
 }
 
-// onPages reports whether a request is for a page of runs.
 func onPages(r *http.Request) bool {
 	return r.URL.Path == "/ui/runs" || strings.HasPrefix(r.URL.Path, "/ui/runs/")
 }

@@ -226,7 +226,6 @@ func (s *session) opensRoot(ctx context.Context, u *url.URL, authorization strin
 	return resp.StatusCode == http.StatusOK
 }
 
-// tokenSubject returns the subject of a token that is a JWT.
 func tokenSubject(value string) (subject string, ok bool) {
 	var claims struct {
 		Subject string `json:"sub"`
@@ -366,7 +365,6 @@ func (c *tokenCache) Set(ctx context.Context, registry string, scheme auth.Schem
 	}
 }
 
-// dropTokens forgets all tokens.
 func (c *tokenCache) dropTokens() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -137,7 +137,6 @@ func (k *conn) readPages(ctx context.Context, q request, limit int64, use func(*
 	return fmt.Errorf("GET %s: %w: more than %d pages", safeURL(q.url), ErrTooLarge, maxPages)
 }
 
-// decodePage decodes one page of a list.
 func decodePage(resp *http.Response, body []byte, list any) error {
 	if isHTML(resp.Header) {
 		return notRegistry(resp)

@@ -337,7 +337,6 @@ func (s *session) tokenError(e *errcode.ErrorResponse) error {
 	return fmt.Errorf("get a token for %s: %w", s, r)
 }
 
-// credentialError is an error of the credential function.
 type credentialError struct{ error }
 
 func (e *credentialError) Unwrap() error { return e.error }

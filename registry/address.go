@@ -96,7 +96,6 @@ func (h hostname) parseProvider(r *http.Request) (addr.Provider, rights.Right, e
 	return p, right, nil
 }
 
-// providerVersion identifies a version of a provider.
 type providerVersion struct {
 	addr.Provider
 	version addr.Version
@@ -181,7 +180,6 @@ type blobName struct {
 	File       string
 }
 
-// cacheKey returns the key of the blob in the blob cache.
 func (b blobName) cacheKey() cache.Blob { return cache.Blob{Repository: b.Repository, Hex: b.Hex} }
 
 // linkExpiry returns when a link made now expires, in Unix seconds: the lifetime

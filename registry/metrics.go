@@ -57,7 +57,6 @@ func NewMetrics(to prometheus.Registerer) *Metrics {
 	return m
 }
 
-// countLookup counts a cache lookup.
 func (m *Metrics) countLookup(kind, result string) {
 	m.cache.WithLabelValues(kind, result).Inc()
 	if result == "coalesced" {
@@ -77,7 +76,6 @@ func (m *Metrics) watch() catalog.Watch {
 	}
 }
 
-// setQueueGauges sets the gauges of the job queue.
 func (m *Metrics) setQueueGauges(c jobs.Counts) {
 	for state, n := range map[string]int{"waiting": c.Waiting, "running": c.Running, "done": c.Done, "failed": c.Failed, "parked": c.Parked} {
 		m.jobs.WithLabelValues(state).Set(float64(n))

@@ -88,7 +88,6 @@ func (p *providers) serveLatestProvider(w http.ResponseWriter, r call[addr.Provi
 	return p.describeProvider(w, call[providerVersion]{r.Request, r.view, providerVersion{r.at, v}, r.grant}, l)
 }
 
-// serveProviderDetail describes one version.
 func (p *providers) serveProviderDetail(w http.ResponseWriter, r call[providerVersion]) error {
 	l, err := r.providerVersions(r.Context(), r.at.Provider)
 	if err != nil {

@@ -37,7 +37,6 @@ type PullRule struct {
 	Mirror    depot.MirrorOptions // which platforms, and which proof is required
 }
 
-// permitsPlatform reports whether the rule allows a platform.
 func (r PullRule) permitsPlatform(t addr.Platform) bool {
 	return len(r.Mirror.Platforms) == 0 || slices.Contains(r.Mirror.Platforms, t)
 }

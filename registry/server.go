@@ -225,5 +225,4 @@ func (o Options) checkedOptions() (Options, error) {
 	return o, nil
 }
 
-// wrapHandler turns h into an http.Handler.
 func (s *server) wrapHandler(h service.Handler) http.Handler { return s.kit.Handle(h, s.writeError) }

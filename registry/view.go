@@ -29,7 +29,6 @@ type view struct {
 	hiding           bool                      // a refusal by the registry is treated as "not found"
 }
 
-// newView returns the view of a client. l creates its links.
 func (o Options) newView(client *oci.Client, m *Metrics, l *links) *view {
 	return &view{
 		client: client, links: l, hiding: o.DeniedMeansMissing,

@@ -254,7 +254,6 @@ func parseHook(event string, body []byte) (hookEvent, error) {
 	return e, nil
 }
 
-// hasValidNames reports whether the names are valid at GitHub.
 func (e hookEvent) hasValidNames() bool {
 	for _, name := range []string{e.owner, e.repository, e.tag} {
 		if name == "" || len(name) > maxHookName {

@@ -139,7 +139,6 @@ func newAcquirer(s *Store, id string) *protocol.Acquirer {
 // in its way was released before it could be read.
 const maxTries = 4
 
-// makeLock returns the lock that an acquirer won.
 func (x *session) makeLock(ctx context.Context, a *protocol.Acquirer, seal content) (*Lock, error) {
 	l := &Lock{s: x.s, x: x, hold: a.Hold()}
 	l.none = l.hold.Newest == 0 && !x.snapshot.Pointer

@@ -31,7 +31,6 @@ var (
 	errNoKey = errors.New("it is encrypted and no key is configured")
 )
 
-// lostKind is a kind of ErrLockLost.
 type lostKind string
 
 const (

@@ -52,7 +52,6 @@ func (m timestamp) age(now timestamp) time.Duration {
 	return max(now.at.Sub(m.at), now.uptime-m.uptime)
 }
 
-// wallTime is the time of the day as a duration.
 func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
 // startHeartbeats renews the claim every third of the lease until stopped. A heartbeat
@@ -106,7 +105,6 @@ func (b *heartbeats) sendOne(ctx context.Context) bool {
 	return err != nil || ours
 }
 
-// isClaimLive reports whether the claim is still live.
 func (b *heartbeats) isClaimLive(ctx context.Context) (ours bool, err error) {
 	v, _, err := b.x.listToLock(ctx)
 	if err == nil && !b.x.date.IsZero() {

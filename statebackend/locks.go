@@ -132,7 +132,6 @@ func (r *manifests) heldBy(ctx context.Context, t format.StateTag) (Held, bool, 
 	return h, true, nil
 }
 
-// endedClaims returns the claims that have a tombstone.
 func endedClaims(tags []string) map[format.StateTag]bool {
 	ended := map[format.StateTag]bool{}
 	for _, tag := range tags {

@@ -122,7 +122,6 @@ func readHead(state []byte) head {
 // take eight times its size.
 const maxDepth = 1000
 
-// skipValue reads one value.
 func skipValue(dec *json.Decoder) error {
 	for depth := 0; ; {
 		t, err := dec.Token()

@@ -16,7 +16,6 @@ import (
 // maxAttachment bounds an attached document, in bytes.
 const maxAttachment = 64 << 20
 
-// attached is the result of attach.
 type attached struct {
 	Address string `json:"address"`
 	Version string `json:"version"`
@@ -60,7 +59,6 @@ Exit codes: 0 done, 2 usage, 3 version not found, 5 denied.`,
 	}
 }
 
-// readAttachment reads a document and detects its media type.
 func readAttachment(file string) (document []byte, mediaType string, err error) {
 	info, err := os.Stat(file)
 	if err != nil {

@@ -333,7 +333,6 @@ func changedMarkdown(all []changedModule) string {
 	return c.text.String()
 }
 
-// addChanges writes the changes of one module.
 func (c *comment) addChanges(m changedModule) {
 	if len(m.Changes)+len(m.Differences) == 0 {
 		return

@@ -146,7 +146,6 @@ func installedModules(name string) ([]addr.ModuleVersion, error) {
 	return out, nil
 }
 
-// newSyncer returns the syncer of a set and a depot.
 func newSyncer(up *upstreams, set *supply.Set, d *depot.Depot, f depotFlags) (*supply.Syncer, error) {
 	used, err := usedVersions(f.usedBy)
 	if err != nil {

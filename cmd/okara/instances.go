@@ -14,7 +14,6 @@ import (
 // Only this file refers to the instances platform: with other function bodies here okara
 // consists of its core alone.
 
-// newExtension returns the server extension with its settings.
 func newExtension() server.Extension { return instances.New() }
 
 // addInstances adds the commands of instances to the tree of okara, and to its command

@@ -27,7 +27,6 @@ the extension .pub.asc. Private keys are never sent to a server or a registry.`
 	return keys
 }
 
-// inKeysDir is the function of a command on the folder for keys.
 func inKeysDir(a *cli.App, dir *string, run func(folder signing.KeyDir, args []string) error) runFunc {
 	return func(_ *cobra.Command, args []string) error {
 		folder, err := keysDir(a, *dir)
@@ -188,7 +187,6 @@ func newKeysExport(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// findKey returns the key with this ID or fingerprint.
 func findKey(dir signing.KeyDir, id string) (signing.StoredKey, error) {
 	k, ok, err := dir.Find(id)
 	if err == nil && !ok {

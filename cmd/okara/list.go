@@ -185,7 +185,6 @@ func listCatalog(ctx context.Context, a *cli.App, from lister) error {
 	return a.PrintResult(lines, cli.Table(rows))
 }
 
-// versionLine is one version in the output.
 type versionLine struct {
 	Version     string    `json:"version"`
 	PublishedAt time.Time `json:"published_at,omitzero"`

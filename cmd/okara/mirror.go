@@ -55,7 +55,6 @@ type mirrorOptions struct {
 	provider          supply.ProviderEntry // the flags' settings for each entry
 }
 
-// mirrorResult is the result for one version.
 type mirrorResult struct {
 	Address   string `json:"address"`
 	Version   string `json:"version"`
@@ -183,7 +182,6 @@ func (m *mirrorer) failArgument(arg string, err error) {
 	m.results = append(m.results, mirrorResult{Address: arg, State: mirrorState(false, err), Reason: err.Error(), arg: arg, err: err})
 }
 
-// recordStep records the result of a step.
 func (m *mirrorer) recordStep(r supply.Result) {
 	if r.Version == "" {
 		m.failArgument(r.Where, r.Err())
@@ -238,7 +236,6 @@ func mirrorState(existing bool, err error) string {
 	return "new"
 }
 
-// addArgument adds one argument to the set.
 func (m *mirrorer) addArgument(arg string) error {
 	address, versions, _ := strings.Cut(arg, "@")
 	e := supply.Entry{Where: arg}

@@ -19,7 +19,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/trust"
 )
 
-// pruned is the result of prune.
 type pruned struct {
 	Address  string   `json:"address"`
 	Versions []string `json:"versions"`

@@ -133,7 +133,6 @@ func (m *modulesFlags) checkVersionFlags(dryRun bool) error {
 	return nil
 }
 
-// moduleFolder is a folder to publish.
 type moduleFolder struct {
 	dir         string
 	title       string // the address as it is written
@@ -143,7 +142,6 @@ type moduleFolder struct {
 	refused     error             // why no version could be chosen for it
 }
 
-// folderOptions returns the options for the folder.
 func (m moduleFolder) folderOptions(o depot.ModuleOptions) depot.ModuleOptions {
 	o.Dir = m.below
 	if m.annotations != nil {
@@ -164,7 +162,6 @@ func packBelow(modules []moduleFolder, root string) (err error) {
 	return nil
 }
 
-// findModules returns the folders of root that match the address.
 func findModules(root, address string) ([]moduleFolder, error) {
 	depth := 1
 	if strings.Contains(address, "{system}") {

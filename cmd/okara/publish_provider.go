@@ -91,7 +91,6 @@ other content, 5 denied.`,
 	return cmd
 }
 
-// providerFlags are the flags of publishing a provider.
 type providerFlags struct {
 	signKeys, keys []string // files
 	passphraseFile string

@@ -17,7 +17,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-// parsePlatforms parses the values of --platform.
 func parsePlatforms(names []string) ([]addr.Platform, error) {
 	var platforms []addr.Platform
 	for _, s := range names {
@@ -30,7 +29,6 @@ func parsePlatforms(names []string) ([]addr.Platform, error) {
 	return platforms, nil
 }
 
-// pulled is the result of pull.
 type pulled struct {
 	Address string   `json:"address"`
 	Version string   `json:"version"`

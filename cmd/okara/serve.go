@@ -231,7 +231,6 @@ func serveSettings(up *upstreams, registry string, given *pflag.FlagSet, config 
 	return s, nil
 }
 
-// addServeFlags binds the flags to the settings.
 func addServeFlags(fl *pflag.FlagSet, s *server.Settings) {
 	fl.StringVar(&s.Listen, "listen", s.Listen, "`ADDRESS` to listen on")
 	fl.StringVar(&s.Metrics, "metrics-listen", "", "another `ADDRESS` for /metrics, which is then served only there")

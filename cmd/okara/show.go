@@ -126,7 +126,6 @@ Exit codes: 0 done, 2 usage, 3 version not found, 5 denied.`,
 	return cmd
 }
 
-// policyVerdict is the verdict of a policy on a version.
 func policyVerdict(ctx context.Context, d *depot.Depot, it addr.Item, version string, o trust.Policy) (string, error) {
 	v, err := addr.ParseVersion(version)
 	if err != nil {

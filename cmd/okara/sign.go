@@ -17,7 +17,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/trust"
 )
 
-// signed is the result of sign.
 type signed struct {
 	Address string `json:"address"`
 	Version string `json:"version"`

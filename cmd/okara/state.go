@@ -70,7 +70,6 @@ func newState(reg *cli.Registries) *cobra.Command {
 	return cmd
 }
 
-// storeOptions returns the store options of this command.
 func (f *stateFlags) storeOptions(a *cli.App) (statebackend.Options, error) {
 	o, err := f.StateOptions(a)
 	if err != nil {
@@ -84,7 +83,6 @@ func (f *stateFlags) storeOptions(a *cli.App) (statebackend.Options, error) {
 	return o, nil
 }
 
-// openStore opens the store of a repository.
 func (f *stateFlags) openStore(reg *cli.Registries, reference string) (*statebackend.Store, error) {
 	o, err := f.storeOptions(reg.App)
 	if err != nil {

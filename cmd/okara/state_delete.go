@@ -11,7 +11,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// deletedState is the result of state delete.
 type deletedState struct {
 	Repository string `json:"repository"`
 	Workspace  string `json:"workspace"`

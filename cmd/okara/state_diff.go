@@ -60,7 +60,6 @@ suggests it (password, secret, token, private_key and the like).`,
 	return cmd
 }
 
-// stateDiff is the result of state diff.
 type stateDiff struct {
 	Repository string          `json:"repository,omitempty"`
 	Workspace  string          `json:"workspace,omitempty"`

@@ -13,7 +13,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// stateHistory is the result of state history.
 type stateHistory struct {
 	Repository string                 `json:"repository"`
 	Workspace  string                 `json:"workspace"`

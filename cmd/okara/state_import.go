@@ -71,7 +71,6 @@ func newStateImport(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	return cmd
 }
 
-// importedStates is the result of state import.
 type importedStates struct {
 	Repository string         `json:"repository"`
 	Source     string         `json:"source"`
@@ -79,7 +78,6 @@ type importedStates struct {
 	Workspaces []importResult `json:"workspaces"`
 }
 
-// importResult is the result for one workspace.
 type importResult struct {
 	Workspace string `json:"workspace"`
 	Found     int    `json:"versions_found"`

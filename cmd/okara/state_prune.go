@@ -16,7 +16,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// prunedState is the result of state prune.
 type prunedState struct {
 	Repository string  `json:"repository"`
 	Workspace  string  `json:"workspace"`

@@ -89,7 +89,6 @@ func newStateReplicate(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	return cmd
 }
 
-// openBoth opens both repositories.
 func (how replication) openBoth(reg *cli.Registries, f *stateFlags, args []string) (src, dst *statebackend.Store, err error) {
 	if how.keep < 0 {
 		return nil, nil, cli.UsageError("--max-versions must not be negative")
@@ -170,7 +169,6 @@ func (how replication) variables(ctx context.Context, reg *cli.Registries, f *st
 	return err
 }
 
-// replicatedStates is the result of state replicate.
 type replicatedStates struct {
 	Repository  string                `json:"repository"`
 	Destination string                `json:"destination"`

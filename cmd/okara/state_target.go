@@ -19,7 +19,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// runFunc is the function that cobra runs.
 type runFunc = func(cmd *cobra.Command, args []string) error
 
 // withNamedState lets a command omit REPOSITORY, the first of its minArgs arguments, in the folder of

@@ -19,7 +19,6 @@ infrastructure at once; its next state write is refused and kept as a version.
 lock of the workspace, acquires the lock and releases it again, so the next versions get
 higher numbers than any of the old holder.`
 
-// unlockedState is the result of state unlock.
 type unlockedState struct {
 	Repository string `json:"repository"`
 	Workspace  string `json:"workspace"`

@@ -247,7 +247,6 @@ func reportRun(a *cli.App, program string, res bridge.Result, err error) error {
 	return cli.ChildExit(res.Code)
 }
 
-// openBackend returns the store of a backend block.
 func openBackend(reg *cli.Registries, b backendblock.Backend) (*statebackend.Store, error) {
 	o, err := reg.OCIOptions()
 	if err != nil {

@@ -57,7 +57,6 @@ func (f *workspaceFlags) addTo(reg *cli.Registries, cmd *cobra.Command, whole bo
 	}
 }
 
-// openWorkspaces returns the client of the server.
 func (f *workspaceFlags) openWorkspaces(reg *cli.Registries) (*workspaceclient.Client, error) {
 	front, err := cli.OpenFrontEnd(reg, f.server, nil)
 	if err != nil {
@@ -235,7 +234,6 @@ func parseTags(list []string) (map[string]string, error) {
 	return tags, nil
 }
 
-// deletedWorkspace is the result of workspace delete.
 type deletedWorkspace struct {
 	Organization string `json:"organization"`
 	Name         string `json:"name"`

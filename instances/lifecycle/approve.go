@@ -171,7 +171,6 @@ func isUnapproved(tx *tx, r *Record, run *Run) bool {
 	return needsApproval(tx, r, run.Snapshot, template.ApprovalRequest) && run.Confirmed == nil && !run.Switch && !run.changesNothing(r)
 }
 
-// askRunApproval makes a run wait for approval.
 func askRunApproval(tx *tx, r *Record, run *Run) (Answer, error) {
 	tx.recordEvent(r, "update requested", "version "+run.Source.Version)
 	return askApproval(tx, r, Pending{By: run.By, Why: run.Why, Update: &pendingUpdate{

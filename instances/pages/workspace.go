@@ -170,7 +170,6 @@ func (s *workspaces) row(p workspaceRef, rec *lifecycle.Record, u *lifecycle.Run
 	return row
 }
 
-// actorName is the name of an actor on a page.
 func actorName(a lifecycle.Actor) string {
 	return text.Block(cmp.Or(a.Label, a.Subject, "unknown"))
 }

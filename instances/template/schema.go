@@ -193,7 +193,6 @@ func (s *Schema) decodedValues(values map[string]json.RawMessage) map[string]any
 	return decoded
 }
 
-// schemaBuilder builds a Schema.
 type schemaBuilder struct {
 	template *Template
 	module   Module

@@ -401,7 +401,6 @@ func (l *rules) identifiedCaller(mode string, id identity) Caller {
 	return c
 }
 
-// logFor returns the log with the ID of a request.
 func (g *Guard) logFor(r *http.Request) *slog.Logger {
 	return g.log.With("request_id", r.Header.Get(httpserve.RequestID))
 }

@@ -75,7 +75,6 @@ const (
 	oidcTimeout  = 5 * time.Second
 )
 
-// issuerKeys are the keys of an issuer at one time.
 type issuerKeys struct {
 	ids      []string
 	set      *oidc.StaticKeySet
@@ -366,7 +365,6 @@ type identity struct {
 	ends    time.Time      // of the token
 }
 
-// displayName returns the display name of the user.
 func (id identity) displayName() string {
 	for _, name := range []string{"name", "preferred_username", "email"} {
 		if text, _ := id.Claims[name].(string); text != "" {
@@ -376,7 +374,6 @@ func (id identity) displayName() string {
 	return id.Subject
 }
 
-// textClaims returns the claims whose values are text.
 func (id identity) textClaims() map[string]string {
 	texts := map[string]string{}
 	for name, v := range id.Claims {

@@ -212,7 +212,6 @@ func (c Caller) atPortal() Caller {
 	return c.onlyKinds(ofPortal)
 }
 
-// ofPortal reports whether portals serve a kind.
 func ofPortal(k rights.Kind) bool { return k == addr.KindTemplate || k == addr.KindInstance }
 
 // keepClaims reduces an identity to the claims and groups that the rules and [Sessions].Keep

@@ -90,7 +90,6 @@ func (k layoutKind) validate(prefix string) error {
 	return syntaxError(what, k.template, "must have the placeholders %s, each once", strings.Join(allowed, " or "))
 }
 
-// matchTemplate parses name with the template.
 func matchTemplate(template [][]token, name string) (map[string]string, bool) {
 	segments := strings.Split(name, "/")
 	if len(segments) != len(template) {

@@ -50,7 +50,6 @@ type usage struct {
 	bytes              int64
 }
 
-// countEntry counts an entry.
 func (u *usage) countEntry(name string, kind fs.FileMode, l Limits) error {
 	if kind.IsDir() {
 		u.dirs++

@@ -66,7 +66,6 @@ func alwaysDropped(name string) string {
 	return ""
 }
 
-// readRules returns the rules in the files of dir with these names.
 func readRules(tree fs.FS, dir string, used *ignoreBudget, names ...string) ([]rule, error) {
 	var rules []rule
 	for _, name := range names {
@@ -144,7 +143,6 @@ func (used *ignoreBudget) decidingRule(rules []rule, name string, isDir bool) (r
 	return rule{}, false, nil
 }
 
-// pathBelow returns the path of name relative to dir.
 func pathBelow(dir, name string) (string, bool) {
 	if dir == "." {
 		return name, true

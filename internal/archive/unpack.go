@@ -184,7 +184,6 @@ func (u *unpacker) unpackZipped(ctx context.Context, f *zip.File) error {
 	return u.writeEntry(ctx, f.Name, f.Mode(), target, in)
 }
 
-// unpackTar reads an uncompressed tar.
 func (u *unpacker) unpackTar(ctx context.Context, in io.Reader) error {
 	// Headers and padding count too, so that a stream of only these ends.
 	limited := &io.LimitedReader{R: in, N: u.limits.Bytes + int64(u.limits.Files+u.limits.Dirs)*tarEntry + 1}

@@ -37,7 +37,6 @@ type keeper struct {
 	all    int64      // records dropped since the start
 }
 
-// ownPart is a part of this process.
 type ownPart struct {
 	tag     AuditTag
 	first   int64

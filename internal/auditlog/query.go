@@ -101,7 +101,6 @@ func parseTime(name, text string, more time.Duration) (time.Time, error) {
 	return at.Add(more), nil
 }
 
-// matchesEntry reports whether an entry matches the query.
 func (q *Query) matchesEntry(e *Entry) bool {
 	switch {
 	case q.Action != "" && e.Action != q.Action, q.Kind != "" && e.Kind != q.Kind, q.Decision != "" && e.Decision != q.Decision:

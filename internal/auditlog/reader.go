@@ -46,7 +46,6 @@ type reader struct {
 	cut            AuditTag
 }
 
-// knownPart is a part in the cache.
 type knownPart struct {
 	tag     AuditTag
 	at      digest.Digest // of its manifest; "": it could not be read

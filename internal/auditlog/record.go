@@ -221,7 +221,6 @@ type field struct {
 	to   *string
 }
 
-// texts returns the texts of a record.
 func (r *Record) texts() []field {
 	return []field{
 		{"request_id", &r.RequestID}, {"action", &r.Action}, {"kind", &r.Kind}, {"address", &r.Address}, {"version", &r.Version}, {"from_version", &r.From},

@@ -110,7 +110,6 @@ func lockOptions() []Option {
 	}
 }
 
-// storageOptions returns the options of storage.
 func storageOptions() []Option {
 	return []Option{
 		{
@@ -163,7 +162,6 @@ func Known(name string) bool {
 	return ok
 }
 
-// findOption finds an option by its name.
 func findOption(name string) (Option, bool) {
 	for _, o := range Options() {
 		if o.Name == name {

@@ -141,7 +141,6 @@ type collector struct {
 	roots map[string]oci.Descriptor // by name
 }
 
-// addBlob adds the blob and reports whether it is new.
 func (c *collector) addBlob(b blob) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +167,6 @@ func (c *collector) addRoot(m oci.Manifest, name string) {
 	}
 }
 
-// orderBlobs orders the collected blobs.
 func (c *collector) orderBlobs(since map[digest.Digest]bool) (contents, Report, error) {
 	var plan contents
 	var required []string

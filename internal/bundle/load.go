@@ -66,7 +66,6 @@ func Load(ctx context.Context, d *depot.Depot, b *File, o LoadOptions) (Report, 
 	return l.report, err
 }
 
-// loader loads one bundle.
 type loader struct {
 	d       *depot.Depot
 	b       *File

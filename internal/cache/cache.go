@@ -161,7 +161,6 @@ func (c *Cache[V]) judgeEntry(key string, p Policy) (entry[V], freshness) {
 	return entry[V]{}, absent
 }
 
-// startLoad starts a load in the background.
 func (c *Cache[V]) startLoad(ctx context.Context, key string, load Loader[V]) {
 	c.flight.DoChan(key, c.fetch(ctx, key, load))
 }

@@ -70,7 +70,6 @@ func (f *Finder) readEntry(ctx context.Context, it addr.Item, force bool) (reque
 	return requests, nil
 }
 
-// storeEntry stores an entry.
 func (f *Finder) storeEntry(e search.Entry) {
 	e.Trim()
 	f.mu.Lock()

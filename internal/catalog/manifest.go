@@ -31,7 +31,6 @@ type manifests struct {
 	providers *cache.Cache[*ProviderVersion] // repository:tag and the tag of the event that replaced its signature
 }
 
-// manifestAt returns the descriptor of the manifest or index of a version.
 func (m *manifests) manifestAt(ctx context.Context, repository string, v addr.Version, l *Versions) (oci.Descriptor, error) {
 	if d, ok := m.knownManifest(repository, v, l); ok {
 		return d, nil

@@ -82,7 +82,6 @@ type policy struct {
 	checked   func(kind, result string)
 }
 
-// requirement returns the policy for the versions in a repository.
 func (p *policy) requirement(repository string) (item addr.Item, o trust.Policy, ok bool) {
 	if len(p.require) == 0 {
 		return item, o, false

@@ -113,7 +113,6 @@ func Tracked(ctx context.Context, dir string) ([]string, error) {
 	return strings.FieldsFunc(string(out), func(r rune) bool { return r == 0 }), err
 }
 
-// runGit runs git in dir and returns what it prints.
 func runGit(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
 	var problem bytes.Buffer

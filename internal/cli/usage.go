@@ -182,7 +182,6 @@ func WrongFlag(cmd *cobra.Command, err error) error {
 	return usage
 }
 
-// usageHint shows the usage of a command.
 func usageHint(cmd *cobra.Command) string {
 	if cmd == nil || !cmd.HasParent() {
 		return "`okara --help` lists the commands"

@@ -210,7 +210,6 @@ func (c *Client) do(r *retryablehttp.Request, v any) (status int, err error) {
 	return resp.StatusCode, nil
 }
 
-// noAnswerError returns the error of a request without an answer.
 func noAnswerError(r *http.Request, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // its text repeats the URL, query included

@@ -70,7 +70,6 @@ func (c *Client) publishProvider(ctx context.Context, dist fs.FS, path string, p
 	return out.result(status), err
 }
 
-// file is a file of a release.
 type file struct {
 	name string
 	content

@@ -220,7 +220,6 @@ func (d *dist) checkSignature(plan *ProviderPlan, o ProviderOptions) error {
 	return err
 }
 
-// knownKeys returns the public keys that may have signed.
 func (o ProviderOptions) knownKeys() ([]signing.PublicKey, error) {
 	keys := slices.Clone(o.Keys)
 	for _, k := range o.signers() {

@@ -95,7 +95,6 @@ func lostOf(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex) (lo
 	return lost, nil
 }
 
-// findMissing returns the manifests and blobs that are missing.
 func findMissing(ctx context.Context, r *oci.Repo, manifests, blobs []oci.Descriptor) ([]oci.Descriptor, error) {
 	parts := slices.Concat(manifests, blobs)
 	there := make([]bool, len(parts))

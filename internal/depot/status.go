@@ -257,7 +257,6 @@ const (
 	annTimeContent  = "vnd.okara.time.content"  // what must never change in it, in words
 )
 
-// parseTime returns the version tag and the time in a publish time tag.
 func parseTime(tag string) (version string, at time.Time, ok bool) {
 	rest, ok := strings.CutPrefix(tag, timePrefix)
 	if !ok || len(rest) <= timeDigits || rest[timeDigits] != '-' || strings.Trim(rest[:timeDigits], "0123456789") != "" {

@@ -72,7 +72,6 @@ func setDiff(what string, before, now map[string]string) []Difference {
 	return all
 }
 
-// requiredOf returns the required inputs of a module.
 func requiredOf(d artifact.DescribedModule) map[string]bool {
 	all := map[string]bool{}
 	for _, v := range d.Variables() {

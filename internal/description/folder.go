@@ -30,7 +30,6 @@ type folder struct {
 	problems hcl.Diagnostics          // what tofu validate would refuse
 }
 
-// parsedFile is one file of a directory.
 type parsedFile struct {
 	*hcl.File // nil: it cannot be read
 	diags     hcl.Diagnostics

@@ -71,7 +71,6 @@ func NewModule(tree fs.FS, t *archive.Tree) (*Module, error) {
 	return v, errors.Join(errs...)
 }
 
-// load returns the declarations in a directory.
 func (v *Module) load(dir string) (*tfconfig.Module, tfconfig.Diagnostics) {
 	if f, ok := v.folders[path.Clean(dir)]; ok {
 		return f.module, f.diags
@@ -124,7 +123,6 @@ func (v *Module) Called(dir string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(v.dirs)), func(d string) bool { return path.Dir(d) != path.Join(dir, "modules") })
 }
 
-// localCall returns the directory of a local module that is called in dir.
 func localCall(dir, source string) (target string, local bool) {
 	local = strings.HasPrefix(source, "./") || strings.HasPrefix(source, "../")
 	return path.Join(dir, source), local

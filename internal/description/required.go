@@ -106,7 +106,6 @@ func (w *requirements) folderProblem(dir string, diags tfconfig.Diagnostics) err
 	return errors.New(strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", at, d.Summary, d.Detail), ": "))
 }
 
-// fileInTree returns the name of a file in the tree for messages.
 func (w *requirements) fileInTree(name string) string {
 	return filepath.Join(w.root, filepath.FromSlash(name))
 }

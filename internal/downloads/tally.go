@@ -76,7 +76,6 @@ type dayCount struct {
 
 func dayOf(t time.Time) int32 { return int32(t.Unix() / (24 * 60 * 60)) }
 
-// countItem counts n downloads on a day.
 func (t tally) countItem(what Counted, day int32, n int64) {
 	of := item{what.Kind, what.Address}
 	i := t[of]
@@ -111,7 +110,6 @@ func (d *daily) addToDay(day int32, n int64) {
 	d.days[i].n += n
 }
 
-// sumSince returns the sum of the days from the given one on.
 func (d *daily) sumSince(day int32) (n int64) {
 	for _, c := range slices.Backward(d.days) {
 		if c.day < day {
@@ -139,7 +137,6 @@ func (d *daily) foldDays(day int32) {
 	d.days = slices.Delete(d.days, 0, i)
 }
 
-// addToStats adds the downloads of an item to stats.
 func (t tally) addToStats(s *Stats, of item, today int32) {
 	i := t[of]
 	if i == nil {

@@ -219,7 +219,6 @@ func lockDir(dir string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// logCollection logs the result of a collection.
 func (r *Registry) logCollection(c Collected, err error) {
 	switch {
 	case errors.Is(err, context.Canceled):

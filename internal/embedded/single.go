@@ -73,7 +73,6 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
-// send sends the recorded answer.
 func (a *answer) send(w http.ResponseWriter) {
 	maps.Copy(w.Header(), a.Header())
 	if a.status != 0 {

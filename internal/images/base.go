@@ -15,7 +15,6 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// imagePlatforms returns the platforms of the images.
 func imagePlatforms() []string { return []string{"linux/amd64", "linux/arm64"} }
 
 // seedCache puts an empty image for each platform into ko's cache, an OCI image layout, and

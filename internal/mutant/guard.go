@@ -26,7 +26,6 @@ type Guard struct {
 // Edit is a replacement of code that occurs once in a file.
 type Edit struct{ Old, New string }
 
-// withoutGuard returns the file without the guard.
 func (g Guard) withoutGuard(t *testing.T) string {
 	t.Helper()
 	src := g.readSource(t)

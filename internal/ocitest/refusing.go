@@ -81,7 +81,6 @@ func (g *Refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isImmutable reports whether a rule makes the tag immutable.
 func (rules Refusals) isImmutable(tag string) bool {
 	matches := func(pattern string) bool {
 		ok, err := path.Match(pattern, tag)
@@ -144,7 +143,6 @@ func (g *Refusing) removeManifest(w http.ResponseWriter, r *http.Request, p plac
 	g.inner.ServeHTTP(w, r)
 }
 
-// tagsOf returns the tags of a digest.
 func (g *Refusing) tagsOf(r *http.Request, p place) []string {
 	list := httptest.NewRequest(http.MethodGet, "/v2/"+p.name+"/tags/list", nil).WithContext(r.Context())
 	tags, _ := listTags(g.inner, list)

@@ -84,7 +84,6 @@ func keepRequest(r *http.Request) (*http.Request, error) {
 	return c, err
 }
 
-// sendAndDiscard sends a request and discards the response.
 func sendAndDiscard(r *http.Request, next http.RoundTripper) {
 	if resp, err := next.RoundTrip(r); err == nil {
 		resp.Body.Close()

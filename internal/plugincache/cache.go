@@ -177,7 +177,6 @@ func (c Cache) lockedPackages(m Module) (*lockfile.File, []locked, error) {
 	return lock, c.packagesIn(lock, m.DataDir), nil
 }
 
-// packagesIn lists the packages in a lock file.
 func (c Cache) packagesIn(lock *lockfile.File, dataDir string) (all []locked) {
 	for _, p := range lock.Providers {
 		at := filepath.Join(p.Address.Hostname, p.Address.Namespace, p.Address.Type, p.Version.String(), runtime.GOOS+"_"+runtime.GOARCH)

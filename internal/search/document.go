@@ -78,7 +78,6 @@ func DecodeEntries(document []byte) ([]Entry, error) {
 	return entries, nil
 }
 
-// expectTokens reads the given tokens.
 func expectTokens(d *json.Decoder, tokens ...json.Token) error {
 	for _, want := range tokens {
 		got, err := d.Token()

@@ -77,7 +77,6 @@ func ParseQuery(v url.Values) (Query, error) {
 	return q, nil
 }
 
-// passesFilters reports whether an entry passes the filters of a query.
 func (q *Query) passesFilters(e *Entry) bool {
 	switch {
 	case q.Kind != "" && e.Kind != q.Kind,

@@ -170,7 +170,6 @@ func (a *acts) noteWrite(caller, repository string, t format.StateTag, fence int
 	return told
 }
 
-// end is how a claim ended.
 type end uint8
 
 const (

@@ -107,7 +107,6 @@ func (r *depotRunner) recordNext(next time.Time) {
 	r.next = next
 }
 
-// recordEnd records how a run ended.
 func (r *depotRunner) recordEnd(err error) {
 	run := web.DepotRun{Ended: time.Now(), Failures: r.failures, More: r.failed - len(r.failures)}
 	if err != nil {

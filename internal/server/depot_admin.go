@@ -113,7 +113,6 @@ func declaredEntries(set *supply.Set) (all []web.DepotEntry) {
 	return all
 }
 
-// addRecord adds the versions that the record has of an entry.
 func addRecord(rec *supply.Record, e *web.DepotEntry, v *web.DepotView) {
 	for _, version := range rec.Versions(e.Name) {
 		vr := rec.Entries[e.Name][version]

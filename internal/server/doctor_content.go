@@ -37,7 +37,6 @@ func endFindings(m map[string][]sample, certificate, now time.Time) (all []web.F
 	return all
 }
 
-// endingFinding returns a finding about something that ends.
 func endingFinding(about string, end, now time.Time, meaning, do string) web.Finding {
 	f := web.Finding{About: about, State: "expires on " + end.UTC().Format(time.DateOnly), Meaning: meaning, Do: do}
 	switch left := end.Sub(now); {

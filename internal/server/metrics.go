@@ -219,7 +219,6 @@ type depotMetrics struct {
 	failures prometheus.Counter
 }
 
-// depots adds the metrics of a depot.
 func (m *Metrics) depots() depotMetrics {
 	auto := promauto.With(m.all)
 	return depotMetrics{

@@ -193,7 +193,6 @@ func (p *push) recordVersion(c access.Change, m oci.Manifest, subject string) {
 	p.writeChange(c)
 }
 
-// isVersion reports whether a manifest is that of a version of the repository.
 func (p *push) isVersion(m oci.Manifest) bool {
 	v, err := artifact.ParseModule(m)
 	if err != nil {

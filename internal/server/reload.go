@@ -47,7 +47,6 @@ func newReloader(s *Settings, env Env) *reloader {
 	return l
 }
 
-// rightsFiles returns the files with rights and keys.
 func (s *Settings) rightsFiles() []string {
 	files := slices.Concat([]string{s.File, s.TokenFile, s.RulesFile}, s.Archives.KeyFiles, s.UI.Keys)
 	return slices.DeleteFunc(files, func(file string) bool { return file == "" })

@@ -141,7 +141,6 @@ type UIPages struct {
 	Audit     *bool `hcl:"audit,optional"`
 }
 
-// partsOff returns the parts of the pages that are off.
 func (u *UI) partsOff() web.Parts {
 	p := u.Pages
 	if p == nil {

@@ -37,7 +37,6 @@ func restoreGOGC() {
 	}
 }
 
-// currentGOGC returns the value of GOGC.
 func currentGOGC() int {
 	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)

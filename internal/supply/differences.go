@@ -71,7 +71,6 @@ func (s *Set) byKey() map[string]item {
 	return all
 }
 
-// unlistedEntries returns the entries of a record that the set does not have.
 func (s *Set) unlistedEntries(rec *Record) []Difference {
 	listed := s.byKey()
 	var out []Difference

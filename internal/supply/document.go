@@ -35,7 +35,6 @@ func entryRecordTag(entry string) string {
 	return entryRecordPrefix + hex.EncodeToString(sum[:16])
 }
 
-// isEntryRecordTag reports whether tag is the tag of an entry's record.
 func isEntryRecordTag(tag string) bool {
 	rest, ok := strings.CutPrefix(tag, entryRecordPrefix)
 	return ok && len(rest) == 32 && strings.Trim(rest, "0123456789abcdef") == ""

@@ -77,7 +77,6 @@ func (vr VersionRecord) coversPlatforms(asked []string) bool {
 	})
 }
 
-// findStored returns a version in the registry.
 func (it item) findStored(ctx context.Context, v addr.Version) (stored, error) {
 	if !it.mirrors {
 		d, err := it.repo.Resolve(ctx, v.Tag())

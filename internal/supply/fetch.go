@@ -154,7 +154,6 @@ func (f fetcher) fetchOCI(ctx context.Context, l upstream.Location, dir string) 
 	return l, f.unpackFolder(ctx, body, "", dir)
 }
 
-// readModule reads the manifest of a module in a repository.
 func readModule(ctx context.Context, open func(string) (*oci.Repo, error), l upstream.Location, ref string) (r *oci.Repo, m artifact.ModuleManifest, err error) {
 	if r, err = open(l.URL.Host + l.URL.Path); err != nil {
 		return r, m, err

@@ -210,7 +210,6 @@ func (s *Syncer) commonRecord(ctx context.Context) (*Record, error) {
 	return ReadRecord(ctx, s.d)
 }
 
-// record returns the record of an entry.
 func (s *Syncer) record(ctx context.Context, entry string, common *Record) (*Record, error) {
 	if common != nil {
 		return common, nil
@@ -460,7 +459,6 @@ func (s *Syncer) comparePresent(ctx context.Context, it item, o offer, st Step, 
 	return st, nil
 }
 
-// markDrift marks a step as drift and records it.
 func (st Step) markDrift(reason string, now time.Time) Step {
 	st.Action = ActionDrift
 	st.Reason = reason

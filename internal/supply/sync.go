@@ -180,7 +180,6 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 	return vr, err
 }
 
-// recordStored records what a publication stored.
 func (vr *VersionRecord) recordStored(it item, out depot.Published) {
 	vr.Digest = out.Digest
 	vr.Platforms = it.askedPlatforms()

@@ -202,7 +202,6 @@ func (e tenant) ociOptions(h *http.Client) oci.Options {
 	}
 }
 
-// moduleRegistry returns the registry for one module.
 func (e tenant) moduleRegistry(host string, m addr.Module) (*upstream.ModuleRegistry, error) {
 	h, err := e.toFrontEnd(host, addr.Item{Kind: addr.KindModule, Module: m})
 	if err != nil {

@@ -186,7 +186,6 @@ func (x *verifier) checkCosign(ctx context.Context) error {
 	return nil
 }
 
-// signedBy returns the one of keys that made a signature of the subject.
 func signedBy(x Subject, s evidence.CosignSignature, keys []*ecdsa.PublicKey) (*ecdsa.PublicKey, error) {
 	if err := s.Names(x.Name, x.Manifest.Digest); err != nil {
 		return nil, err

@@ -201,7 +201,6 @@ func (g *GitHub) repository(owner, name, below string) *url.URL {
 	return &u
 }
 
-// question is one GET.
 type question struct {
 	owner  string
 	url    *url.URL
@@ -290,7 +289,6 @@ func (g *GitHub) requiredPause(owner, token string) error {
 	return nil
 }
 
-// endsBefore reports whether a pause ends before ctx does.
 func endsBefore(ctx context.Context, pause time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return !ok || time.Until(deadline) > pause

@@ -112,7 +112,6 @@ func (m *FilesystemMirror) providerDir(p addr.Provider) string {
 	return path.Join(p.Hostname, p.Namespace, p.Type)
 }
 
-// eachPacked calls f for each packed provider of p.
 func (m *FilesystemMirror) eachPacked(p addr.Provider, f func(v addr.Version, t addr.Platform)) error {
 	entries, err := fs.ReadDir(m.FS, m.providerDir(p))
 	if errors.Is(err, fs.ErrNotExist) {

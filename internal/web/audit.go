@@ -125,7 +125,6 @@ func (a *audits) row(e *auditlog.Entry) auditRow {
 	return row
 }
 
-// resultMark returns the mark for a result or a decision.
 func resultMark(result string) site.Mark {
 	m := site.Mark{Text: text.Block(result), Kind: "bad"}
 	switch result {

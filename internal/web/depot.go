@@ -79,7 +79,6 @@ type Approved struct {
 	Warnings []string // additional steps that failed
 }
 
-// depotBody is the depot page.
 type depotBody struct {
 	Runs      bool
 	Problem   string
@@ -97,7 +96,6 @@ type depotBody struct {
 	Pages     site.Pages
 }
 
-// depotRow is a row for an entry.
 type depotRow struct {
 	entryName
 	Constraint, Origin string
@@ -136,7 +134,6 @@ func (d *depots) addRoutes(r *site.Routes) {
 	r.Post("POST /ui/depot/approve", site.Holds(site.Administer), d.approve)
 }
 
-// show shows the depot.
 func (d *depots) show(r *site.Request) (*site.Page, error) {
 	v, err := d.depot.Depot(r.Context())
 	if err != nil {

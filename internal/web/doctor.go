@@ -50,7 +50,6 @@ func (v Verdict) verdictMark() site.Mark {
 // maxFindings bounds the lines that are shown, the worst ones: each signing key has one.
 const maxFindings = 100
 
-// doctorBody is the doctor page.
 type doctorBody struct {
 	Summary string
 	Rows    []doctorRow

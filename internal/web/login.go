@@ -16,7 +16,6 @@ import (
 // maxLogins bounds the logins with a token per minute and address.
 const maxLogins = 10
 
-// loginBody is the login page.
 type loginBody struct {
 	Issuer string // identity provider for the login; "": login with a token only
 	Token  bool   // users log in with a token, beside the issuer if there is one

@@ -90,7 +90,6 @@ type found struct {
 	Links    []string `json:"links"`
 }
 
-// loadPage loads a page and reports its problems.
 func (p *Tab) loadPage(at string) (Page, []string) {
 	p.t.Helper()
 	u := must.Get(url.Parse(at))(p.t)
@@ -109,7 +108,6 @@ func (p *Tab) loadPage(at string) (Page, []string) {
 	return page, f.Links
 }
 
-// report makes an error of each problem of a page.
 func (p *Tab) report(page Page, problems []string) {
 	p.t.Helper()
 	for _, problem := range problems {

@@ -105,7 +105,6 @@ func (s Sheet) render(t *testing.T, file *template.Template, page Shown, text fu
 	return b.String()
 }
 
-// holdsScript reports whether an attribute holds a script or a style.
 func holdsScript(a html.Attribute) bool {
 	address := a.Key == "href" || a.Key == "src" || a.Key == "action"
 	script := strings.HasPrefix(strings.ToLower(strings.TrimSpace(a.Val)), "javascript:")

@@ -29,7 +29,6 @@ type TemplateManifest struct {
 	Layer    oci.Descriptor
 }
 
-// newTemplate encodes a version of a template and its blob.
 func newTemplate(name string, v addr.Version, body []byte) (oci.Manifest, oci.Blob, error) {
 	if len(body) > MaxTemplate {
 		return oci.Manifest{}, oci.Blob{}, fmt.Errorf("template %s is %d bytes, the limit is %d: %w", name, len(body), MaxTemplate, oci.ErrTooLarge)

@@ -67,7 +67,6 @@ func (d *examination) litmusRepos(ctx context.Context, v *format.Verdict) (a, b 
 	return a, b, d.o.Rounds, nil
 }
 
-// litmusRound is the result of one round.
 type litmusRound struct {
 	tags      [2]string
 	manifests [2]oci.Manifest

@@ -70,7 +70,6 @@ func (s *Server) For(owner string) *Server { return &Server{s.o, owner, s.note} 
 // Noting returns a server that calls note with each change, before the answer is sent.
 func (s *Server) Noting(note func(access.Change)) *Server { return &Server{s.o, s.owner, note} }
 
-// noteChange reports a change to note.
 func (s *Server) noteChange(c access.Change) {
 	if s.note != nil {
 		s.note(c)

@@ -246,7 +246,6 @@ func errMethod(r *http.Request) error {
 	return &s3Error{http.StatusMethodNotAllowed, "MethodNotAllowed", r.Method + " is not used by the s3 backend"}
 }
 
-// store returns the store of a workspace.
 func (f *Facade) store(ctx context.Context, p Ref) (*statebackend.Store, error) {
 	p.Repository = strings.ReplaceAll(p.Repository, statebackend.WorkspaceVariable, p.Workspace)
 	k := storeKey{p.Repository, p.Remote}

@@ -185,7 +185,6 @@ func (s configurations) mayStore(ctx context.Context, c configurationID) error {
 	return nil
 }
 
-// showConfiguration reports whether a configuration has arrived.
 func (s configurations) showConfiguration(w http.ResponseWriter, r *http.Request) error {
 	c, err := parseConfigurationID(r.PathValue("id"))
 	if err != nil {

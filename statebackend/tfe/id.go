@@ -95,7 +95,6 @@ func lockIDOf(h commandID, c access.Caller) string {
 	return "tfs-" + hex.EncodeToString(sum[:13])
 }
 
-// workspaceID returns the id of a workspace.
 func (p workspaceRef) workspaceID(h commandID) string {
 	if h == "" {
 		return "ws-" + p.urlKey()
@@ -132,7 +131,6 @@ func isShort(rest string) bool {
 	return !long
 }
 
-// versionID returns the id of a stored version.
 func (p workspaceRef) versionID(n int64) string {
 	return "sv-" + p.urlKey() + "." + strconv.FormatInt(n, 10)
 }
@@ -147,7 +145,6 @@ func (p workspaceRef) pendingID(serial uint64, h commandID) string {
 	return id + "." + string(h)
 }
 
-// outputID returns the id of an output of a version.
 func (p workspaceRef) outputID(n int64, name string) string {
 	return "wsout-" + p.urlKey() + "." + strconv.FormatInt(n, 10) + "." + base64.RawURLEncoding.EncodeToString([]byte(name))
 }

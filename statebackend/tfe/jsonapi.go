@@ -122,7 +122,6 @@ func (s *gate) readBody(w http.ResponseWriter, r *http.Request, limit int64, v a
 	return parseBody(b, v)
 }
 
-// parseBody parses a document into v.
 func parseBody(b []byte, v any) error {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return nil
@@ -172,7 +171,6 @@ type pagination struct {
 	Count    int  `json:"total-count"`
 }
 
-// listMeta is the meta object of a list.
 type listMeta struct {
 	Pagination pagination `json:"pagination"`
 }

@@ -59,7 +59,6 @@ func readOutputs(of workspaceRef, n int64, state []byte) (outputs, error) {
 	return o, nil
 }
 
-// outputRoutes are the routes of outputs.
 type outputRoutes struct {
 	gate   *gate
 	stores *stores
@@ -98,7 +97,6 @@ func (s outputRoutes) newestOutputs(ctx context.Context, g access.Grant, at loca
 	return o, release, err
 }
 
-// workspaceOutput is an output as included in a workspace.
 type workspaceOutput struct {
 	Name      string          `json:"name"`
 	Sensitive bool            `json:"sensitive"`

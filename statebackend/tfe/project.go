@@ -17,7 +17,6 @@ const (
 	maxProject     = 128 // characters, at most 4 bytes each
 )
 
-// projects are the routes of projects.
 type projects struct {
 	gate   *gate
 	stores *stores

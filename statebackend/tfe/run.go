@@ -22,7 +22,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// isFinal reports whether the run has ended.
 func (s RunStatus) isFinal() bool {
 	return slices.Contains([]RunStatus{RunPlannedAndFinished, RunApplied, RunErrored, RunDiscarded, RunCanceled}, s)
 }
@@ -33,7 +32,6 @@ func (s RunStatus) isExecuting() bool {
 	return slices.Contains([]RunStatus{RunPlanning, RunConfirmed, RunApplying}, s)
 }
 
-// runBody is the body of POST runs.
 type runBody struct {
 	Data struct {
 		Attributes struct {
@@ -93,7 +91,6 @@ func (b runBody) runOptions(c configurationID, r *statebackend.Record) (RunOptio
 	return o, nil
 }
 
-// runRoutes are the routes of runs.
 type runRoutes struct {
 	configurations configurations
 	gate           *gate
@@ -219,7 +216,6 @@ func runError(err error) error {
 	return err
 }
 
-// runReader reads runs.
 type runReader struct {
 	gate *gate
 	runs Runs
@@ -235,7 +231,6 @@ func (s runReader) findRun(r *http.Request, prefix string, action rights.Action)
 	return id, g, err
 }
 
-// readNamed reads the run that the id in the path names.
 func (s runReader) readNamed(r *http.Request, prefix string) (runID, Run, access.Grant, error) {
 	id, g, err := s.findRun(r, prefix, rights.Read)
 	if err != nil {
@@ -245,7 +240,6 @@ func (s runReader) readNamed(r *http.Request, prefix string) (runID, Run, access
 	return id, run, g, err
 }
 
-// readRun reads a run.
 func (s runReader) readRun(ctx context.Context, id runID) (Run, error) {
 	view, err := s.runs.View(ctx, id.asWorkspace())
 	if err != nil {

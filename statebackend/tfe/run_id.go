@@ -101,7 +101,6 @@ func newConfigurationID(p workspaceRef, record string, now time.Time, speculativ
 
 func (c configurationID) String() string { return cvPrefix + c.urlKey() + "." + c.record + "." + c.hex }
 
-// parseConfigurationID parses an id made by String.
 func parseConfigurationID(id string) (configurationID, error) {
 	p, record, tail, err := parseRecordID(id, cvPrefix)
 	if err != nil {

@@ -236,12 +236,10 @@ func (s *gate) wrapErrors(h service.Handler) http.Handler {
 	}, s.writeError)
 }
 
-// mayAct reports whether a caller has a right.
 func (s *gate) mayAct(g access.Grant, action rights.Action, organization, workspace string) bool {
 	return g.May(s.right(action, organization, workspace))
 }
 
-// mayAll reports whether a caller has a right to all of an organization.
 func (s *gate) mayAll(g access.Grant, action rights.Action, organization string) bool {
 	right := s.right(action, organization, "")
 	right.Address = strings.TrimSuffix(right.Address, "/")

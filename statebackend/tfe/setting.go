@@ -67,7 +67,6 @@ func runDecisions(r statebackend.Record) variables.Settings {
 	return d
 }
 
-// hasDecisions reports whether any of the decisions is not the usual one.
 func hasDecisions(d variables.Settings) bool {
 	return d.Project != "" || d.Mode != "" || len(d.Options) > 0
 }
@@ -111,7 +110,6 @@ func (s *books) settleRemote(ctx context.Context, at *located) error {
 	return s.settleRecord(ctx, at)
 }
 
-// defaultSetting returns the default of a setting.
 func defaultSetting(name string) bool { return name != settingAutoApply }
 
 // isOn returns a setting of a workspace.

@@ -44,7 +44,6 @@ type uploads struct {
 
 func (s uploads) addRoutes(t table) { t.addLong("PUT", "uploads/{token}", s.receiveUpload) }
 
-// stateWriter writes received states.
 type stateWriter struct {
 	gate   *gate
 	stores *stores
@@ -102,7 +101,6 @@ func stateTooLarge(limit int64) error {
 	return newRefusal(http.StatusRequestEntityTooLarge, "too large", "the state exceeds %s", text.Size(limit))
 }
 
-// readState reads the bytes of a state.
 func (s uploads) readState(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err := s.gate.kit.OpenBody(r); err != nil {
 		return nil, err
@@ -183,7 +181,6 @@ func (t signedUpload) asChange() access.Change {
 	return access.Change{Action: rights.Write, Lock: t.Lock, Detail: fmt.Sprintf("serial %d", t.Serial)}
 }
 
-// writeSigned stores the state of a signed upload.
 func (s stateWriter) writeSigned(r *http.Request, g access.Grant, t signedUpload, state []byte) (v statebackend.Version, err error) {
 	p, h, err := parseWorkspaceID(t.Workspace, s.gate.now())
 	if err != nil {
@@ -231,7 +228,6 @@ func (s stateWriter) writeSigned(r *http.Request, g access.Grant, t signedUpload
 	return v, err
 }
 
-// matchState reports whether a state is the announced one.
 func (t signedUpload) matchState(state []byte) error {
 	if checksum(state) != t.MD5 {
 		return invalidError("the state does not match the announced MD5 sum")

@@ -90,7 +90,6 @@ func (h holder) String() string {
 	return h.workspaceRef.String()
 }
 
-// holderIn returns the holder that a request names.
 func (v variableRoutes) holderIn(r *http.Request, action rights.Action) (holder, error) {
 	switch {
 	case r.PathValue("set") != "":
@@ -107,7 +106,6 @@ func (v variableRoutes) holderIn(r *http.Request, action rights.Action) (holder,
 	return v.ofWorkspace(r, p, v.finder.issueID(p), action)
 }
 
-// holderOf returns the workspace of an id.
 func (v variableRoutes) holderOf(r *http.Request, id string, action rights.Action) (holder, error) {
 	p, _, err := v.gate.parseWorkspace(r, id)
 	if err != nil {
@@ -169,7 +167,6 @@ func (v variableRoutes) ofWorkspace(r *http.Request, p workspaceRef, id string, 
 	return h, err
 }
 
-// variables returns the variables of the holder.
 func (h holder) variables(ctx context.Context) ([]variables.Variable, error) {
 	if h.set != nil {
 		return h.book.SetVariables(ctx, h.set.ID)
@@ -420,7 +417,6 @@ func (h holder) holdsVariable(one variables.Variable) bool {
 	return one.Set == "" && one.Workspace == h.workspace
 }
 
-// heldVariable is a variable and its holder.
 type heldVariable struct {
 	holder
 	one variables.Variable

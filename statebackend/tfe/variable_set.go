@@ -75,7 +75,6 @@ func (s *books) allowProject(r *http.Request, p workspaceRef, project string) er
 	return err
 }
 
-// holderOfSet returns the set that a request names.
 func (s setRoutes) holderOfSet(r *http.Request, action rights.Action) (holder, error) {
 	id, ok := cutID(r.PathValue("set"), setPrefix)
 	if !ok || !shortRE().MatchString(id) {
@@ -151,7 +150,6 @@ func (s setRoutes) list(w http.ResponseWriter, r *http.Request, organization str
 	})
 }
 
-// listOfWorkspace lists the sets that a workspace uses.
 func (s setRoutes) listOfWorkspace(w http.ResponseWriter, r *http.Request, p workspaceRef, _ commandID, g access.Grant) error {
 	if _, err := s.books.stores.openWorkspace(r.Context(), p); err != nil {
 		return err

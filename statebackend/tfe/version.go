@@ -265,7 +265,6 @@ func (s versions) showVersion(w http.ResponseWriter, r *http.Request, id namedVe
 	return s.answerVersion(w, r, id.g, at, s.signer.versionOf(r, id.workspaceRef, "", v), v)
 }
 
-// namedVersion is a version that a request names.
 type namedVersion struct {
 	stateVersion
 	g access.Grant
@@ -292,7 +291,6 @@ func (at located) describeVersion(ctx context.Context, n int64) (statebackend.Ve
 	return v, err
 }
 
-// view reads the state of version n.
 func (at located) view(ctx context.Context, n int64, use func(state []byte) error) (statebackend.Version, error) {
 	use2 := func(state []byte, v statebackend.Version) error {
 		if v.N != n {

@@ -116,7 +116,6 @@ func (s workspaceDocs) workspaceResource(p workspaceRef, h commandID, g access.G
 	}}
 }
 
-// tagsWithValue returns the tags that have a value.
 func tagsWithValue(tags map[string]string) map[string]string {
 	all := maps.Clone(tags)
 	maps.DeleteFunc(all, func(_, value string) bool { return value == "" })

@@ -107,7 +107,6 @@ func (s *stores) findSplit(ctx context.Context, at *located) error {
 	return err
 }
 
-// openNamed opens the store of a NAME.
 func (s *stores) openNamed(ctx context.Context, name string) (*statebackend.Store, error) {
 	store, err := s.open(ctx, name)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -254,7 +253,6 @@ type finder struct {
 	renewed time.Time
 }
 
-// parseWorkspace returns the workspace of an id in any form.
 func (s *gate) parseWorkspace(r *http.Request, id string) (workspaceRef, commandID, error) {
 	if rest, ok := cutID(id, "ws-"); ok && isShort(rest) {
 		p, err := s.finder.workspace(r, rest)
@@ -279,7 +277,6 @@ func (s *gate) namedWorkspace(r *http.Request) (workspaceRef, commandID, error) 
 // maxFound bounds how many ids a finder remembers.
 const maxFound = 10_000
 
-// issueID returns the short id of a workspace.
 func (f *finder) issueID(p workspaceRef) string {
 	id := p.shortID()
 	f.keepID(strings.TrimPrefix(id, "ws-"), p)

@@ -160,7 +160,6 @@ func (s workspaceWrites) addRoutes(t table) {
 	}
 }
 
-// workspaceRecords writes the records of workspaces.
 type workspaceRecords struct {
 	stores *stores
 	books  *books

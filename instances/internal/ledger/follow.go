@@ -81,7 +81,6 @@ func (l *Ledger) confirm(at time.Time, number int, version int64) {
 	}
 }
 
-// recordEmpty records that there is no document.
 func (l *Ledger) recordEmpty(at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

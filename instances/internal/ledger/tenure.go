@@ -284,7 +284,6 @@ func (t *tenure) showCommitted() {
 	l.notify()
 }
 
-// writePage writes a page as the next version.
 func writePage(ctx context.Context, lock *statebackend.Lock, p page) (version int64, written []byte, err error) {
 	b, err := p.encode()
 	if err != nil {

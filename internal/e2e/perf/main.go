@@ -55,7 +55,6 @@ type row struct {
 // tools are third-party programs, by their files.
 type tools struct{ tofu, registry string }
 
-// program is a program to measure.
 type program struct{ file, dir string }
 
 func run(base, okara string, t tools, out, command string) error {
@@ -92,7 +91,6 @@ func run(base, okara string, t tools, out, command string) error {
 	return os.WriteFile(out, []byte(text), 0o644)
 }
 
-// page is the table with an explanation.
 func page(table []row, base bool, command string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Performance\n\nMeasured on %s with %d processors (%s/%s, %s) by `%s`.\n", time.Now().UTC().Format("2 January 2006"), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), command)

@@ -87,7 +87,6 @@ func besideOf(work, dir string) (float64, error) {
 	return r.now, err
 }
 
-// writeTree writes the files of a name to text.
 func writeTree(dir string, files map[string]string) error {
 	for name, text := range files {
 		path := filepath.Join(dir, name)

@@ -44,7 +44,6 @@ func toolName(tool string) string {
 	return tool
 }
 
-// downloads shows the downloads of a module.
 func (s *modules) downloads(r *site.Request) (*site.Page, error) {
 	m, l, err := s.listedModule(r)
 	if err != nil {
@@ -53,7 +52,6 @@ func (s *modules) downloads(r *site.Request) (*site.Page, error) {
 	return s.versions.downloads(m.Item(), l), nil
 }
 
-// downloads shows the downloads of a provider.
 func (s *providers) downloads(r *site.Request) (*site.Page, error) {
 	p, l, err := s.listedProvider(r)
 	if err != nil {
@@ -62,7 +60,6 @@ func (s *providers) downloads(r *site.Request) (*site.Page, error) {
 	return s.versions.downloads(p.Item(), l), nil
 }
 
-// downloads returns the page of an item with versions l.
 func (s *versions) downloads(it addr.Item, l *catalog.Versions) *site.Page {
 	stats := s.counts.statsOf(it)
 	item := itemPath(it)

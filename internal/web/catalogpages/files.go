@@ -90,7 +90,6 @@ func (f *files) list(r *site.Request, mv *catalog.ModuleVersion) (list []archive
 	return list, err
 }
 
-// readFile returns one file of an archive.
 func (f *files) readFile(r *site.Request, mv *catalog.ModuleVersion, name string) (b []byte, err error) {
 	key := archiveKey(mv) + "/" + name
 	if b, ok := f.read.Peek(key); ok {

@@ -49,7 +49,6 @@ func (in *inputs) cutInputs(r *site.Request) {
 // maxQuery bounds the text to search for in a list, in bytes.
 const maxQuery = 200
 
-// input is a variable.
 type input struct {
 	artifact.DescribedVariable
 	Text    template.HTML // the description, set by [modules.renderDescriptions]

@@ -58,7 +58,6 @@ type notice struct {
 	Replacement site.Link
 }
 
-// resources are the resources of one type.
 type resources struct {
 	Type  string
 	Names []string // the first ones
@@ -89,13 +88,11 @@ func moduleIn(r *site.Request) (addr.Module, error) {
 	return m, nil
 }
 
-// moduleRead returns the right to the module in a path.
 func moduleRead(r *site.Request) (rights.Right, error) {
 	m, err := moduleIn(r)
 	return rights.Right{Action: rights.Read, Kind: addr.KindModule, Address: m.String()}, err
 }
 
-// modules has the pages of modules.
 type modules struct {
 	catalog       *catalog.Catalog
 	text          *markdown.Renderer
@@ -108,7 +105,6 @@ type modules struct {
 	hosts         site.Hosts
 }
 
-// listedModule returns the module in a path with its versions.
 func (s *modules) listedModule(r *site.Request) (addr.Module, *catalog.Versions, error) {
 	m, err := moduleIn(r)
 	if err != nil {
@@ -283,7 +279,6 @@ func (s *modules) body(r *site.Request, x found) moduleBody {
 	return b
 }
 
-// versionMarks returns the marks for the kind of version.
 func versionMarks(v addr.Version) []site.Mark {
 	switch {
 	case v.Edition():
@@ -415,7 +410,6 @@ func (s *modules) callPath(r *site.Request, source string) string {
 	return itemPath(m.Item())
 }
 
-// renderReadme renders the readme of a directory.
 func (s *modules) renderReadme(r *site.Request, b *moduleBody, d artifact.DescribedModule) {
 	if d.Readme == nil || d.Readme.Text == "" {
 		return

@@ -30,7 +30,6 @@ type providerBody struct {
 	Problem   string       // why the tools cannot install it through the registry protocol
 }
 
-// providerRead returns the right to the provider in a path.
 func providerRead(r *site.Request) (rights.Right, error) {
 	kind := rights.Kind(addr.KindProvider)
 	if r.PathValue("hostname") != "" {
@@ -66,7 +65,6 @@ type providers struct {
 	now           func() time.Time
 }
 
-// listedProvider returns the provider in a path with its versions.
 func (s *providers) listedProvider(r *site.Request) (addr.Provider, *catalog.Versions, error) {
 	p, _, err := providerIn(r)
 	if err != nil {

@@ -55,7 +55,6 @@ func New(o Options) site.Set {
 	}
 }
 
-// addRoutes adds the pages of modules.
 func (m *modules) addRoutes(r *site.Routes) {
 	const at = "GET /ui/modules/{namespace}/{name}/{system}"
 	r.Show(at, moduleRead, m.show)

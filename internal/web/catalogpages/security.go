@@ -54,7 +54,6 @@ func (s *evidences) readEvidence(r *site.Request, it addr.Item, v addr.Version, 
 	return vouched{evidence: e}
 }
 
-// evidenceMarks returns the marks for the evidence.
 func (v vouched) evidenceMarks() []site.Mark {
 	var all []site.Mark
 	if v.Refused != "" {

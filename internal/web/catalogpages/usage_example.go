@@ -13,7 +13,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// constraintFor returns a constraint for versions compatible with v.
 func constraintFor(v addr.Version) string {
 	if v.Prerelease() || v.Edition() {
 		return v.String()
@@ -75,7 +74,6 @@ func constraintRange(v addr.Version) string {
 	return "^" + v.String()
 }
 
-// providerExamples returns examples for a version of a provider.
 func (s usageExamples) providerExamples(r *site.Request, p addr.Provider, v addr.Version, by vouched) []site.Example {
 	source := s.hosts.Of(r) + "/" + p.String()
 	if p.Hostname != "" {

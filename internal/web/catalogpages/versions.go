@@ -35,7 +35,6 @@ func newVersionBody(it addr.Item, v addr.Version, l *catalog.Versions, e vouched
 	}
 }
 
-// addMarks adds the marks of every version.
 func (b *versionBody) addMarks(v addr.Version) {
 	if b.Deprecated != nil {
 		b.Marks = append(b.Marks, site.Mark{Text: "deprecated", Kind: "bad"})
@@ -153,7 +152,6 @@ func (c counts) byVersion(it addr.Item) map[string]int64 {
 	return by
 }
 
-// listModuleVersions lists the versions of a module.
 func (s *modules) listModuleVersions(r *site.Request) (*site.Page, error) {
 	m, l, err := s.listedModule(r)
 	if err != nil {

@@ -64,7 +64,6 @@ func (m *Renderer) Descriptions(texts []string) []template.HTML {
 	}).parts
 }
 
-// renderDescription renders one description.
 func (m *Renderer) renderDescription(source string) template.HTML {
 	if len(source) > maxInline || !strings.ContainsAny(source, "`*_~[:@\\&\n") {
 		return escapeText(source)

@@ -59,7 +59,6 @@ func (p Location) targetOf(link string, image bool) string {
 // lineAnchor matches the anchors of lines, or of several: L10 and L10-L20.
 var lineAnchor = text.Pattern(`^L[0-9]{1,6}(-L?[0-9]{1,6})?$`)
 
-// anchorLink returns the link to an ID of the text.
 func anchorLink(id string) string {
 	return (&url.URL{Fragment: idPrefix + strings.TrimPrefix(id, idPrefix)}).String()
 }

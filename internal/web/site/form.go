@@ -123,7 +123,6 @@ func (s *site) readForm(r *Request, limit int) (*Form, error) {
 	return parseForm(string(b))
 }
 
-// parseForm parses the fields of a form.
 func parseForm(body string) (*Form, error) {
 	if strings.Count(body, "&") >= maxFields {
 		return nil, BadForm("the form has more than %d fields", maxFields)

@@ -90,7 +90,6 @@ func ReadTemplates(sets []Set) (Templates, error) {
 	return all, nil
 }
 
-// addPages adds the pages of a set.
 func (all Templates) addPages(frame func() (*template.Template, error), files fs.FS) error {
 	names, err := fs.Glob(files, "templates/*.html")
 	if err != nil {
@@ -129,7 +128,6 @@ func parseWithin(around func() (*template.Template, error), files fs.FS, names [
 	})
 }
 
-// executeTemplate executes a template in the file of a page.
 func (all Templates) executeTemplate(w io.Writer, file, name string, of any) error {
 	read, ok := all[file]
 	if !ok {
@@ -228,7 +226,6 @@ func (s *site) sendPage(w http.ResponseWriter, r *Request, p *Page) error {
 	return nil
 }
 
-// errorBody is the error page.
 type errorBody struct {
 	Status    int
 	Text      string
@@ -239,7 +236,6 @@ type errorBody struct {
 	Login     string // text of the link to another login; "": none
 }
 
-// showError shows an error as a page.
 func (s *site) showError(w http.ResponseWriter, hr *http.Request, err error) {
 	r := s.newRequest(w, hr)
 	status, words, ok := service.Own(err)

@@ -57,7 +57,6 @@ func (s *site) toLogin(r *Request) bool {
 	return true
 }
 
-// fillCaller fills in the caller of a page.
 func (s *site) fillCaller(r *Request, p *Page) {
 	p.Login = s.o.Kit.Guard.BrowserLogins().Way() != access.NoWay
 	if r.Grant.Mode == "" {

@@ -145,7 +145,6 @@ func (s *site) checkFirst(may Check, answer func(*Request, http.ResponseWriter) 
 	}
 }
 
-// pageHandler returns the handler of a page.
 func (s *site) pageHandler(may Check, answer func(*Request) (*Page, error)) http.Handler {
 	return s.rawHandler(may, func(r *Request, w http.ResponseWriter) error {
 		p, err := answer(r)

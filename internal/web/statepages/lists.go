@@ -176,7 +176,6 @@ func statePath(name string, more ...string) string {
 	return path.String()
 }
 
-// workspaces lists the workspaces of a state.
 func (s *lists) workspaces(r *site.Request) (*site.Page, error) {
 	name := r.PathValue("name")
 	sum, err := s.states.Summary(r.Context(), name)

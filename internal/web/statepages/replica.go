@@ -14,7 +14,6 @@ import (
 // maxReplicas bounds the replicas of a workspace that a page shows.
 const maxReplicas = 20
 
-// replicaRow is a replica of a workspace.
 type replicaRow struct {
 	site.Link
 	N       int64  // its newest version; 0: none

@@ -35,7 +35,6 @@ type resourceRow struct {
 	Values   int
 }
 
-// resourceBody is one resource.
 type resourceBody struct {
 	Address string
 	Facts   []site.Fact

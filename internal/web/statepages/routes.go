@@ -69,7 +69,6 @@ func (v visibility) readAny(name string) rights.Right {
 	return rights.AnyStateRight(v.states.Layout(), rights.Read, name)
 }
 
-// workspaceInPath returns the right to the workspace in the path.
 func (v visibility) workspaceInPath(r *site.Request) (rights.Right, error) {
 	return v.readRight(r.PathValue("name"), r.PathValue("workspace")), nil
 }
@@ -90,7 +89,6 @@ func (v visibility) visibleSummary(r *site.Request, name string, sum *states.Sum
 	}
 }
 
-// anyState is the right to any workspace of any state.
 func anyState() rights.Right {
 	return rights.Right{Action: rights.Read, Kind: addr.KindState, Address: rights.Somewhere}
 }

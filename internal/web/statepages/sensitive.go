@@ -27,7 +27,6 @@ type sensitiveBody struct {
 	Back          string // page of the resource, below Up
 }
 
-// hiddenField is a hidden field of a form.
 type hiddenField struct{ Name, Value string }
 
 // sensitiveValues has the page that shows a masked value on request.

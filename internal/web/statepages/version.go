@@ -236,7 +236,6 @@ func versionFacts(now site.Clock, v statebackend.Version, size int) []site.Fact 
 	return append(all, site.Fact{Name: "Digest", Digest: v.Digest})
 }
 
-// marksOf returns the marks of a version.
 func marksOf(v statebackend.Version, newest bool) []site.Mark {
 	var all []site.Mark
 	if newest {

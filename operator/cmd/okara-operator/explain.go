@@ -40,7 +40,6 @@ const explainExample = `  okara-operator explain vpc prod -n tenant-acme
   okara-operator explain okinst abcdefghjk -n okara-instances
   okara-operator explain modulekind vpcs`
 
-// explainFlags holds the flags of explain.
 type explainFlags struct{ kubeconfig, namespace string }
 
 func newExplain() *cobra.Command {

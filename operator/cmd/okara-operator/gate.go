@@ -44,7 +44,6 @@ func (s *gateSite) check() error {
 	return nil
 }
 
-// isGateURL reports whether a text is the URL of a plan gate.
 func isGateURL(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
@@ -61,7 +60,6 @@ func (s *gateSite) webhook(namespace string) string {
 	return fmt.Sprintf("https://okara-operator.%s.svc%s", namespace, plangate.Path)
 }
 
-// startGate adds the gate to a manager.
 func (s *gateSite) startGate(mgr ctrl.Manager, namespace string, log *slog.Logger) error {
 	if s.address == "" {
 		return nil

@@ -87,7 +87,6 @@ func (s *runSite) check() error {
 	return s.readEgress()
 }
 
-// readEgress reads the rules of --run-egress.
 func (s *runSite) readEgress() error {
 	if s.egress == "" {
 		return nil

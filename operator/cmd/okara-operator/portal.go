@@ -40,7 +40,6 @@ exit code is 2 if a flag or the file is invalid.`
 
 const portalExample = `  okara-operator portal --config /etc/okara/portal.hcl`
 
-// portalFlags holds the flags of portal.
 type portalFlags struct {
 	kubeconfig string
 	config     string

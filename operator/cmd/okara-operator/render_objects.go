@@ -65,7 +65,6 @@ func (f *renderFlags) objects(d document, all defined) ([]any, error) {
 	return nil, fmt.Errorf("cannot render %s %s: only runs, ModuleKinds, objects of their kinds, Templates and Instances can be rendered", d.kind.APIVersion, d.kind.Kind)
 }
 
-// object returns the objects that an object of a kind becomes.
 func (f *renderFlags) object(d document, k *kindspec.Kind) ([]any, error) {
 	if k == nil {
 		return nil, &hintError{fmt.Errorf("no ModuleKind defines %s", d.kind.Kind), "also give the file with its ModuleKind"}

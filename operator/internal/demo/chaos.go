@@ -191,7 +191,6 @@ func (s *storm) deleteTenant(ctx context.Context) error {
 	return client.IgnoreNotFound(err)
 }
 
-// randomObject returns one of the objects at random.
 func (s *storm) randomObject(ctx context.Context) (*unstructured.Unstructured, error) {
 	all, err := s.objectsOf(ctx)
 	if err != nil || len(all) == 0 {

@@ -84,7 +84,6 @@ func (c *cloud) reconcile(ctx context.Context) error {
 	return g.Wait()
 }
 
-// reconcileOne reconciles one Terraform.
 func (c *cloud) reconcileOne(ctx context.Context, o *unstructured.Unstructured) error {
 	if c.away.Load() || fluxobj.Suspended(o) {
 		return nil
@@ -127,7 +126,6 @@ func (c *cloud) finalize(ctx context.Context, o *unstructured.Unstructured) erro
 	return c.client.Update(ctx, o)
 }
 
-// sourceDigest returns the digest of the module.
 func (c *cloud) sourceDigest(ctx context.Context, o *unstructured.Unstructured) (string, error) {
 	source := &unstructured.Unstructured{}
 	source.SetAPIVersion(fluxobj.SourceVersion)

@@ -32,7 +32,6 @@ type Gated struct {
 	Removes    int    `json:"removes,omitempty"`
 }
 
-// digestLength is the length of a digest of the gate.
 const digestLength = 64
 
 // gateOf reads what the gate saw. It returns the zero value if the annotation is missing

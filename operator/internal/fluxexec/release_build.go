@@ -52,7 +52,6 @@ func (r Release) buildObjects() (source, main any, err error) {
 	return r.sourceObject(), r.release(), nil
 }
 
-// meta returns the metadata of the objects in a namespace.
 func (r *Release) meta(namespace string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: r.Name, Labels: fluxobj.Labels(r.Labels, r.UID)}
 }

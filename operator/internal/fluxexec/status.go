@@ -185,7 +185,6 @@ func (s *Spec) isWaiting(live *unstructured.Unstructured) bool {
 	return pending && !force && !only && current
 }
 
-// waitingPlan returns the plan that waits.
 func (s *Spec) waitingPlan(live *unstructured.Unstructured) *Plan {
 	p := &Plan{Generation: live.GetGeneration(), ConfigMap: "tfplan-default-" + live.GetName()}
 	g := gateOf(live)

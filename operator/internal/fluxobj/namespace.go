@@ -64,7 +64,6 @@ type RunNetwork struct {
 	Egress []networkingv1.NetworkPolicyEgressRule // allowed in addition
 }
 
-// accountRole returns the ClusterRole of the account in the namespace.
 func (h RunNamespace) accountRole() string {
 	if h.Charts {
 		return "edit"

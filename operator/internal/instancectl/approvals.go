@@ -125,7 +125,6 @@ func isRequest(plan string) bool {
 	return plan == v1alpha1.PlanRequest || strings.HasPrefix(plan, v1alpha1.PlanRequest+"@")
 }
 
-// writeApproval writes the result of an Approval.
 func (p *reconciliation) writeApproval(ctx context.Context, a *v1alpha1.Approval) (bool, error) {
 	s, ok := p.decided[a.Name]
 	next := a.DeepCopy()

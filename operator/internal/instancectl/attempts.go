@@ -101,7 +101,6 @@ func executeAttempt(ctx context.Context, p *reconciliation, a Attempt, r *lifecy
 	return p.c.Executor.Run(ctx, a)
 }
 
-// newAttempt returns the attempt that a record names.
 func newAttempt(p *reconciliation, r *lifecycle.Record) (Attempt, error) {
 	n := r.Run
 	o := p.byName[r.ID]

@@ -42,7 +42,6 @@ func (s *overlay) rememberWrite(o *v1alpha1.Instance) {
 	}
 }
 
-// forgetObject forgets a deleted object.
 func (s *overlay) forgetObject(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

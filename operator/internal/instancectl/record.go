@@ -161,7 +161,6 @@ func shownPhase(p v1alpha1.InstancePhase, v verdict.Verdict) v1alpha1.InstancePh
 	return v1alpha1.InstancePhase(v.Phase(string(p), string(phaseOf(lifecycle.Updating))))
 }
 
-// machineConditions returns the conditions that come from the machine.
 func machineConditions(r *lifecycle.Record) []metav1.Condition {
 	awaiting := metav1.Condition{Type: v1alpha1.ConditionAwaitingApproval, Status: metav1.ConditionFalse, Reason: string(phaseOf(r.Phase)), Message: text.Clip(r.Reason, 4096)}
 	if lifecycle.Awaits(r) != "" {

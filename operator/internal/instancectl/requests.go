@@ -26,7 +26,6 @@ type requests struct {
 	doc     *lifecycle.Document
 }
 
-// changingUser is the user that changed an Instance last.
 func (k *requests) changingUser(o *v1alpha1.Instance) lifecycle.Actor {
 	return k.catalog.settings.Users.actorNamed(cmp.Or(o.Spec.ChangedBy, o.Spec.CreatedBy))
 }
@@ -67,7 +66,6 @@ func isUnclaimed(r *lifecycle.Record) bool {
 
 func isManaged(o *v1alpha1.Instance) bool { _, ok := o.Labels[v1alpha1.LabelManaged]; return ok }
 
-// requestedNow is what an object requests now.
 func requestedNow(o *v1alpha1.Instance) *v1alpha1.Handled {
 	return &v1alpha1.Handled{
 		Name: o.Spec.Name, Protected: o.Spec.Protected, ExpiresAt: o.Spec.ExpiresAt, Inputs: inputsDigest(o),
@@ -161,7 +159,6 @@ func (k *requests) endInstance(r *lifecycle.Record) {
 	_ = k.applyEvent(admin, lifecycle.DestroyNow{ID: r.ID})
 }
 
-// applyChanges applies the requests to an Instance that exists.
 func (k *requests) applyChanges(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	had := o.Status.Handled
 	if had == nil {

@@ -20,7 +20,6 @@ import (
 // NAMESPACE.NAME.
 func templateName(object string) string { return strings.Replace(object, ".", "/", 1) }
 
-// objectName is the name of the object of a template.
 func objectName(template string) string { return strings.Replace(template, "/", ".", 1) }
 
 // readTemplate makes a template of an object, with the same checks as for a file of

@@ -283,7 +283,6 @@ func (p *reconciliation) createMember(ctx context.Context, r *lifecycle.Record) 
 	return p.keepStatus(ctx, o, r)
 }
 
-// writePool writes the pool to the status of a Template.
 func (p *reconciliation) writePool(ctx context.Context, o *v1alpha1.Template) error {
 	want := p.poolStatus(o)
 	if equality.Semantic.DeepEqual(o.Status.Pool, want) {
@@ -328,7 +327,6 @@ func workspaceName(r *lifecycle.Record) string {
 	return name + "-" + r.ID
 }
 
-// ownerLabel is the value of a label for an owner.
 func ownerLabel(o template.Owner) string {
 	if o.ID == "" {
 		return ""

@@ -67,7 +67,6 @@ const (
 	useCredentials = "instances"
 )
 
-// runOf returns the run of an attempt.
 func (x *Flux) runOf(a instancectl.Attempt) (r *fluxrun.Run, err error) {
 	r = &fluxrun.Run{RunNamespace: &fluxobj.RunNamespace{Name: a.Namespace, UID: a.UID, Network: x.o.Network, Charts: a.Source.Chart != ""}}
 	for _, name := range a.Template.Credentials {
@@ -215,7 +214,6 @@ func (x *Flux) approve(ctx context.Context, r *fluxrun.Run, a instancectl.Attemp
 	return run.Status{State: run.Running}, err
 }
 
-// translateStatus translates a status of Flux for the machine.
 func (x *Flux) translateStatus(ctx context.Context, r *fluxrun.Run, a instancectl.Attempt, st fluxexec.Status) (run.Status, error) {
 	switch st.Phase {
 	case fluxexec.Applied:

@@ -138,7 +138,6 @@ func (d *definitions) checkFits(ctx context.Context, k *kindspec.Kind) error {
 	return &verdict.Problem{Reason: v1alpha1.ReasonSchemaNarrowed, Message: fmt.Sprintf("%d %s would become invalid (%s); the schema stays as it was", count, noun, strings.ReplaceAll(strings.Join(examples, "; "), "\n", " "))}
 }
 
-// writeRoles writes the ClusterRoles of a kind.
 func (d *definitions) writeRoles(ctx context.Context, def *v1alpha1.ModuleKind) error {
 	for _, want := range kindspec.ClusterRoles(def) {
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: want.Name}}

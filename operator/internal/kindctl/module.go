@@ -46,7 +46,6 @@ func allowedVersions(ctx context.Context, modules Modules, m v1alpha1.KindModule
 
 func nameOf(m v1alpha1.KindModule) string { return m.Address + m.Repository }
 
-// chosenFor returns what a version is chosen for.
 func chosenFor(def *v1alpha1.ModuleKind) string {
 	return strings.TrimSpace(nameOf(def.Spec.Module) + " " + def.Spec.Module.Version)
 }
@@ -72,7 +71,6 @@ func keptVersion(def *v1alpha1.ModuleKind, crd *apiextensions.CustomResourceDefi
 	return &v
 }
 
-// resolveCurrent resolves a definition to a version of its module.
 func (d *definitions) resolveCurrent(ctx context.Context, def *v1alpha1.ModuleKind, kept *addr.Version) (now, error) {
 	m := def.Spec.Module
 	versions, err := allowedVersions(ctx, d.Modules, m)

@@ -44,7 +44,6 @@ func (d *definitions) remove(ctx context.Context, def *v1alpha1.ModuleKind) erro
 	return nil
 }
 
-// objectsBeside returns the objects of a kind besides its CRD.
 func (d *definitions) objectsBeside(def *v1alpha1.ModuleKind) []client.Object {
 	all := []client.Object{&corev1.ConfigMap{ObjectMeta: d.storeMeta(def)}}
 	for _, role := range kindspec.ClusterRoles(def) {

@@ -81,7 +81,6 @@ func (d *definitions) planBatch(ctx context.Context, def *v1alpha1.ModuleKind, k
 	return w, err
 }
 
-// addToBatch adds an object to a batch.
 func (d *definitions) addToBatch(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, o *unstructured.Unstructured, versions []addr.Version, w *batch) error {
 	is := changeOf(o)
 	next := change{k.revision(), is.module}

@@ -53,7 +53,6 @@ func planOf(a *v1alpha1.Approval) string {
 	return plan
 }
 
-// judgeApproval returns the result of an Approval.
 func (x *object) judgeApproval(ctx context.Context, a *v1alpha1.Approval, now fluxexec.Status) (v1alpha1.ApprovalResult, string, error) {
 	switch a.Status.Result {
 	case "":

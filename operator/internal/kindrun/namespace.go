@@ -18,7 +18,6 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxrun"
 )
 
-// ensureNamespace ensures the namespace of the run.
 func (x *object) ensureNamespace(ctx context.Context) error {
 	if x.usesSecrets() {
 		if err := x.enterNamespace(ctx); err != nil {

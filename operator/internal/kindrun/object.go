@@ -145,7 +145,6 @@ func (x *object) step(ctx context.Context) (time.Duration, error) {
 	return x.reconcileRun(ctx)
 }
 
-// runNamespace is the namespace of the run.
 func (x *object) runNamespace() string { return runNamespaceOf(x.def, x.o) }
 
 // uid is the UID by which all that is made for the object is known.
@@ -162,7 +161,6 @@ func (x *object) locate() {
 	x.access = x.want.Locate(x.def, x.o)
 }
 
-// reconcileRun reconciles the run of an object.
 func (x *object) reconcileRun(ctx context.Context) (time.Duration, error) {
 	if controllerutil.AddFinalizer(x.o, v1alpha1.FinalizerRun) {
 		if err := x.Client.Update(ctx, x.o); err != nil {
@@ -195,7 +193,6 @@ func (x *object) reconcileRun(ctx context.Context) (time.Duration, error) {
 	return max(pending, min(x.runInterval(), now.Renew)), nil
 }
 
-// requestedRun returns the run that the object asks for.
 func (x *object) requestedRun() *fluxrun.Run {
 	if x.status.Plan.isOld(x.Now()) {
 		x.status.Replanned = x.Now().UTC().Format(time.RFC3339)
@@ -218,7 +215,6 @@ func (x *object) runInterval() time.Duration {
 	return cmp.Or(x.want.Run.Interval.Duration, 10*time.Minute)
 }
 
-// emitEvent makes an event about the object.
 func (x *object) emitEvent(reason, note string, args ...any) {
 	if x.Events != nil {
 		x.Events.Eventf(x.o, nil, corev1.EventTypeNormal, reason, "Run", note, args...)
@@ -240,7 +236,6 @@ func (w *Wanted) sum() (string, error) {
 	return hex.EncodeToString(sum[:16]), err
 }
 
-// runNamespaceOf is the namespace in which an object runs.
 func runNamespaceOf(def *v1alpha1.ModuleKind, o metav1.Object) string {
 	if def.Spec.Run.Namespace == v1alpha1.NamespaceObject {
 		return o.GetNamespace()

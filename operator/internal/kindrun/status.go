@@ -95,7 +95,6 @@ func (s *status) sayRefused(p *verdict.Problem, generation int64) {
 	s.Plan = nil
 }
 
-// underWayPhase is the phase of a run that is under way.
 func (s *status) underWayPhase() string {
 	if s.LastAppliedRevision == "" {
 		return phaseProvisioning

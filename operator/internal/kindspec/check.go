@@ -124,7 +124,6 @@ func validDefault(props *apiextensions.JSONSchemaProps) bool {
 	return err == nil && len(errs) == 0
 }
 
-// checkValue returns an error if a schema refuses a value.
 func checkValue(props *apiextensions.JSONSchemaProps, value json.RawMessage) error {
 	in, err := internalProps(props)
 	if err != nil {

@@ -25,7 +25,6 @@ func Labels(def *v1alpha1.ModuleKind) map[string]string {
 // CRD returns the CRD of the kind. The API server's own code has accepted it.
 func (k *Kind) CRD() *apiextensions.CustomResourceDefinition { return k.check.crd.DeepCopy() }
 
-// buildCRD makes the CRD.
 func (k *Kind) buildCRD() (*apiextensions.CustomResourceDefinition, error) {
 	names := k.Definition.Spec.Names
 	schema, err := k.root()
@@ -59,7 +58,6 @@ func (k *Kind) buildCRD() (*apiextensions.CustomResourceDefinition, error) {
 	}, nil
 }
 
-// root is the schema of an object.
 func (k *Kind) root() (*apiextensions.JSONSchemaProps, error) {
 	spec, err := k.specSchema()
 	if err != nil {

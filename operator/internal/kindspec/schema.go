@@ -31,7 +31,6 @@ func fieldf(path, format string, args ...any) error {
 	return &FieldError{path, fmt.Sprintf(format, args...)}
 }
 
-// input is an input of a module.
 type input struct {
 	schema    map[string]any
 	required  bool

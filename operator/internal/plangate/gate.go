@@ -125,7 +125,6 @@ func (g *Gate) judgePlan(ctx context.Context, p *payload) (answer, error) {
 	return answer{Message: "the plan differs from the approved one, since the resources or the object have changed; a new plan follows, which can be approved"}, g.recordSeen(ctx, live, gated)
 }
 
-// recordSeen records what the gate saw.
 func (g *Gate) recordSeen(ctx context.Context, live *unstructured.Unstructured, seen fluxexec.Gated) error {
 	b, err := json.Marshal(seen)
 	if err != nil {

@@ -59,7 +59,6 @@ func renderPage(dir string) (string, error) {
 	return b.String(), nil
 }
 
-// writeKind writes the section of one kind.
 func writeKind(b *strings.Builder, crd *apiextensions.CustomResourceDefinition) {
 	v := crd.Spec.Versions[0]
 	top := v.Schema.OpenAPIV3Schema

@@ -37,7 +37,6 @@ func (o *Options) addresses(ns *metav1.PartialObjectMetadata) []string {
 	return list
 }
 
-// isPermitted reports whether one of the addresses covers item it.
 func isPermitted(addresses []string, it addr.Item) bool {
 	return slices.ContainsFunc(addresses, func(rule string) bool {
 		kind, glob, _ := strings.Cut(rule, ":")

@@ -19,7 +19,6 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// approvalIndex is the index of Approvals by target.
 const approvalIndex = "okara.dev/approval"
 
 func approvalOf(o client.Object) []string {
@@ -97,7 +96,6 @@ func applyApproval(ctx context.Context, r *entries, e *entry, v *v1alpha1.Versio
 	return did, dropPassing(verdict.Update(ctx, r.Client, a, func() { verdict.Decide(a, status.Result, text.Clip(status.Message, 4096)) }))
 }
 
-// publishApproved publishes the approved candidate as its version.
 func publishApproved(ctx context.Context, r *entries, e *entry, v *v1alpha1.Version, a v1alpha1.ApprovalSpec) (v1alpha1.ApprovalStatus, error) {
 	if a.Decision == v1alpha1.DecisionReject {
 		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalRejected, Message: "the version stays held back"}, nil

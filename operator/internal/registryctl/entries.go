@@ -196,7 +196,6 @@ func (e *entry) hasWithdrawal() bool {
 	return e.run.DeletionPolicy == v1alpha1.DeletionYank || e.run.DeletionPolicy == v1alpha1.DeletionDelete
 }
 
-// sync makes one run.
 func (r *entries) sync(ctx context.Context, e *entry) error {
 	e.ran = true
 	e.began = r.Now()

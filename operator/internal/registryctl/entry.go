@@ -51,7 +51,6 @@ type entry struct {
 	began     time.Time
 }
 
-// entryOf returns the entry of an object.
 func entryOf(o client.Object) *entry {
 	switch o := o.(type) {
 	case *v1alpha1.Module:
@@ -204,10 +203,8 @@ func (e *entry) limitKey() string {
 // requestedRun is the value of the annotation by which a user requests a run.
 func (e *entry) requestedRun() string { return verdict.RequestOf(e) }
 
-// addressIndex is the index of entries by address.
 const addressIndex = "okara.dev/address"
 
-// targetIndex is the index of Versions by target.
 const targetIndex = "okara.dev/target"
 
 func addressOf(o client.Object) []string {
@@ -248,7 +245,6 @@ func entryLists() []client.ObjectList {
 	return []client.ObjectList{&v1alpha1.ModuleList{}, &v1alpha1.ProviderList{}, &v1alpha1.VersionList{}}
 }
 
-// itemsOf returns the objects of a list that are entries.
 func itemsOf(list client.ObjectList) (all []client.Object) {
 	_ = meta.EachListItem(list, func(item runtime.Object) error {
 		if o, is := item.(client.Object); is && isEntry(o) {

@@ -44,7 +44,6 @@ func (r *entries) findInRegistry(ctx context.Context, e *entry, known map[string
 	return newFound(l, known), nil
 }
 
-// readListing reads what the registry lists of an entry.
 func (r *entries) readListing(ctx context.Context, e *entry) (*depot.Listing, error) {
 	repo, err := r.Depot.Repo(e.item.Repository(r.Depot.Options().Layout))
 	if err != nil {

@@ -184,7 +184,6 @@ func artifactRight(s rights.Scope) bool {
 		slices.Contains([]rights.Kind{addr.KindModule, addr.KindProvider, addr.KindMirror}, s.Kind)
 }
 
-// isWithinAddresses reports whether one of the addresses covers a right.
 func isWithinAddresses(s rights.Scope, addresses []string) bool {
 	return slices.ContainsFunc(addresses, func(rule string) bool {
 		kind, glob, _ := strings.Cut(rule, ":")

@@ -72,7 +72,6 @@ func writeVersions(ctx context.Context, r *entries, e *entry, f *found) (*found,
 	return f, first
 }
 
-// listVersions lists the Versions whose target is the entry of that name.
 func listVersions(ctx context.Context, r *entries, name types.NamespacedName) ([]*v1alpha1.Version, error) {
 	var list v1alpha1.VersionList
 	if err := r.List(ctx, &list, client.InNamespace(name.Namespace), client.MatchingFields{targetIndex: r.kind + "/" + name.Name}); err != nil {
@@ -161,7 +160,6 @@ func (e *entry) versionLabels() map[string]string {
 	return all
 }
 
-// labelVersion updates the labels of a Version.
 func labelVersion(ctx context.Context, r *entries, e *entry, v *v1alpha1.Version) error {
 	before := v.DeepCopy()
 	maps.Copy(v.Labels, e.versionLabels())

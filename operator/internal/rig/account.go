@@ -129,7 +129,6 @@ func (a *account) grantEverywhere(role, binding string, rules []rbacv1.PolicyRul
 	a.checkMade(a.rbac.ClusterRoleBindings().Create(a.t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: binding}, RoleRef: ref, Subjects: a.subjects}, metav1.CreateOptions{}))
 }
 
-// grantWithin grants rights in one namespace.
 func (a *account) grantWithin(namespace, role string, rules []rbacv1.PolicyRule) {
 	a.t.Helper()
 	a.checkMade(a.rbac.Roles(namespace).Create(a.t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules}, metav1.CreateOptions{}))

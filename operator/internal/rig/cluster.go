@@ -135,7 +135,6 @@ func (c *Cluster) startEtcd(path string) (string, error) {
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
 }
 
-// etcdFolder returns the folder of etcd.
 func (c *Cluster) etcdFolder() string { return filepath.Join(c.dir, "etcd") }
 
 // runUntilReady starts a program of the cluster, and waits until it is ready.

@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// builtProgram returns the path of a program that make has built.
 func builtProgram(name string) (string, error) {
 	built, err := filepath.Glob(filepath.Join(Root(), ".cache", "kube", "*", "*", name))
 	if err == nil && len(built) == 0 {

@@ -104,7 +104,6 @@ func (r Run) check() error {
 	return nil
 }
 
-// claims are the claims of a token.
 type claims struct {
 	jwt.Claims
 	Namespace string `json:"namespace"`

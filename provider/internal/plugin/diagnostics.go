@@ -16,7 +16,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// errorDiagnostic returns the diagnostic of an error.
 func errorDiagnostic(err error) diag.Diagnostic {
 	summary, detail := splitMessage(err)
 	return diag.NewErrorDiagnostic(summary, detail)

@@ -96,7 +96,6 @@ func (p *okara) StateStores(context.Context) []func() statestore.StateStore {
 // toolName is the name of the provider in requests, states and locks.
 func (p *okara) toolName() string { return "terraform-provider-okara/" + p.version }
 
-// openStore returns the store of one repository.
 func (p *okara) openStore(b backendblock.Backend) (*statebackend.Store, error) {
 	o, err := p.openOptions()
 	if err != nil {

@@ -43,7 +43,6 @@ func (m maker[A]) attributes(options []backendblock.Option) map[string]A {
 	return all
 }
 
-// storeAttributes returns the attributes of the state store.
 func storeAttributes() map[string]store.Attribute {
 	m := maker[store.Attribute]{
 		value: storeAttribute,

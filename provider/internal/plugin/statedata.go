@@ -167,7 +167,6 @@ func staticType(t any) any {
 	return t
 }
 
-// dynamicObject returns an object as the value of a dynamic attribute.
 func dynamicObject(ctx context.Context, values map[string]tftypes.Value) (attr.Value, error) {
 	of := make(map[string]tftypes.Type, len(values))
 	for name, v := range values {

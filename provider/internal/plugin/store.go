@@ -134,7 +134,6 @@ func (s *stateStore) workspaces(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// selectedWorkspaces returns the known workspaces that have a state.
 func (s *stateStore) selectedWorkspaces(ctx context.Context) ([]string, error) {
 	var names []string
 	for _, name := range knownWorkspaces() {

@@ -18,7 +18,6 @@ type contest struct {
 
 func (a *Acquirer) contestIn(v Snapshot) contest { return contest{v, a.LockID, a.Claim, a.others} }
 
-// isOurs reports whether a claim has our id and owner.
 func (s contest) isOurs(c ClaimID) bool {
 	return format.ClaimOf(c.X, s.lockID) && !slices.Contains(s.others, c)
 }

@@ -32,7 +32,6 @@ type Forcer struct {
 	Result  forced
 }
 
-// forced is the result of a forcer.
 type forced struct {
 	Ended   bool
 	Floor   int64     // the first number that no claim ended here can write; 0: none may write any more

@@ -144,7 +144,6 @@ func Letters(s string, n int) string {
 // kindWorkspace is the kind of an owner that has no record here.
 const kindWorkspace = "workspace"
 
-// settingsID returns the id of the settings of a workspace.
 func settingsID(workspace string) string { return Letters("run\x00"+workspace, IDLength) }
 
 // parentHash returns the parent in a tag, the hash of the owner of a record.

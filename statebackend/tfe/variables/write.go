@@ -133,7 +133,6 @@ func (l *Listing) Reseal(ctx context.Context, by string, right func(seal map[str
 	return n, nil
 }
 
-// deleteRecords deletes records.
 func (l *Listing) deleteRecords(ctx context.Context, by string, records []record) error {
 	for _, r := range records {
 		r.Deleted = true
