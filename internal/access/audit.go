@@ -186,6 +186,9 @@ func (g Grant) watch() Grant {
 
 // RecordFailure records that a change failed with a status, if it did and no record tells of it.
 func (w *Watch) RecordFailure(pattern string, status int) {
+	if w == nil {
+		return
+	}
 	if g := w.grant; g.guard != nil && !w.recorded && Outcome(status) == Failed && g.right.Action != rights.Read && g.right.Action != rights.List {
 		g.Record(g.Address(), Change{Action: g.right.Action, Detail: pattern, Status: status})
 	}

@@ -74,7 +74,7 @@ func (k *Kit) Handle(h Handler, fail Fail) http.Handler {
 		rec := httpserve.NewResponse(w)
 		r, done := closeBodyOf(r)
 		defer done()
-		watched := &access.Watch{}
+		var watched *access.Watch
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			r, watched = access.NewWatch(r)
 			DecideAgain(r, watched.DecideAgain)
