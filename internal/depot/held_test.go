@@ -91,7 +91,7 @@ func TestAHeldRequest(t *testing.T) {
 					return err
 				}
 				do := func(steps string) {
-					for _, name := range strings.Fields(steps) {
+					for name := range strings.FieldsSeq(steps) {
 						err := step(d, name)
 						if strings.HasSuffix(name, "+") && err != nil || strings.HasSuffix(name, "!") && !errors.Is(err, oci.ErrExists) {
 							t.Errorf("%s: %v", name, err)

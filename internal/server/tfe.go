@@ -88,7 +88,9 @@ func (f *Front) newTFE() http.Handler {
 		own.Now = time.Now
 	}
 	f.mover = &mover{f, own, make(chan struct{})}
-	own.Moved = f.mover.wait
+	if own.Runs != nil {
+		own.Moved = f.mover.wait
+	}
 	h := tfe.New(own)
 	if f.mounted.Forward != nil {
 		h = f.mounted.Forward(h)
