@@ -22,7 +22,7 @@ import (
 // forms.
 func TestLaunch(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
-	d.Shows(t, "anna", "templates", `href="./run/lab/vpc"`, "Private network", "lives 8 h", "0.50 EUR an hour", "you have 0 of 3")
+	d.Shows(t, "anna", "templates", `href="./run/lab/vpc"`, "A network", "lives 8 h", "0.50 EUR an hour", "you have 0 of 3")
 	d.Shows(t, "anna", "templates/lab/vpc", "Launch", "small", "sensitive", "p.size=")
 	form := d.Fill(t, "anna", "run/lab/vpc", "p.size", "large", "p.secret", "hunter2hunter2", "name", "my network", "ttl", "10h")
 	to := d.Open(t, 303, "anna", "run/lab/vpc", form).Location
@@ -187,7 +187,7 @@ func TestOwner(t *testing.T) {
 func TestLink(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	body := d.Shows(t, "anna", "run/lab/vpc?p.size=large&p.secret=planted&name=planted&owner=group:planted&ttl=1000h&p.none=planted",
-		`<option value="large" selected>`, "from the link", "The link that you followed", "filled in:</strong> Size", "may not fill in: Password of the gateway")
+		`<option value="large" selected>`, "from the link", "The link that you followed", "filled in:</strong> size", "may not fill in: secret")
 	if strings.Contains(body, "planted") || strings.Contains(body, "1000h") {
 		t.Error("the link filled what it may not")
 	}

@@ -23,10 +23,7 @@ import (
 // user, owned by groups, from a pool, and with approval.
 const Templates = `
 template "lab/vpc" {
-  title       = "Private network"
-  description = "A network of its own, with two subnets and a way out."
-  icon        = "network"
-  category    = "network"
+  title = "A network"
   module {
     address = "net/vpc/aws"
     version = "~> 1.0"
@@ -42,11 +39,9 @@ template "lab/vpc" {
   }
   parameter "size" {
     enum   = ["small", "large"]
-    title  = "Size"
-    help   = "Large has four times the addresses."
     update = true
   }
-  parameter "secret" { title = "Password of the gateway" }
+  parameter "secret" {}
   outputs = ["url", "password"]
   cost {
     hourly   = 0.5
@@ -61,15 +56,12 @@ template "lab/one" {
 }
 
 template "lab/team" {
-  title = "Shared scratch account"
   module { address = "net/vpc/aws" }
   owner  = "group"
   groups = ["team-*"]
 }
 
 template "lab/pool" {
-  title = "Notebook"
-  icon  = "notebook"
   module { address = "net/vpc/aws" }
   owner = "user"
   ttl { default = "1h" }
@@ -80,7 +72,6 @@ template "lab/pool" {
 }
 
 template "lab/asked" {
-  title = "Machine with a graphics card"
   module { address = "net/vpc/aws" }
   owner    = "user"
   approval = "request"

@@ -160,6 +160,61 @@ func (d *Pages) Ready(t *testing.T, id string) {
 	})
 }
 
+// network is a template that uses everything a page can show of one.
+const network = `
+template "lab/vpc" {
+  title       = "Private network"
+  description = "A network of its own, with two subnets and a way out."
+  icon        = "network"
+  category    = "network"
+  module {
+    address = "net/vpc/aws"
+    version = "~> 1.0"
+  }
+  per_owner  = 3
+  protection = true
+  ttl {
+    default = "8h"
+    max     = "72h"
+    extend  = "2h"
+    extends = 2
+  }
+  parameter "size" {
+    enum   = ["small", "large"]
+    title  = "Size"
+    help   = "Large has four times the addresses."
+    update = true
+  }
+  parameter "secret" { title = "Password of the gateway" }
+  outputs = ["url", "password"]
+  cost {
+    hourly   = 0.5
+    currency = "EUR"
+  }
+}
+
+template "lab/team" {
+  title = "Shared scratch account"
+  module { address = "net/vpc/aws" }
+  owner  = "group"
+  groups = ["team-*"]
+}
+
+template "lab/asked" {
+  title = "Machine with a graphics card"
+  module { address = "net/vpc/aws" }
+  approval = "request"
+}
+
+template "lab/pool" {
+  title = "Notebook"
+  icon  = "notebook"
+  module { address = "net/vpc/aws" }
+  ttl { default = "1h" }
+  pool { size = 2 }
+}
+`
+
 // Keyed has a parameter of each kind of field.
 const Keyed = `
 template "lab/keys" {
@@ -181,7 +236,7 @@ template "lab/keys" {
 `
 
 // Shop has templates as a platform team would write them, and one by a malicious author.
-const Shop = Templates + Keyed + `
+const Shop = network + Keyed + `
 template "lab/cluster" {
   title       = "Kubernetes cluster"
   description = "Three nodes and an ingress, for a day of trying things out. Reachable from the office only."

@@ -105,27 +105,38 @@ type Server struct {
 	API     http.Handler
 }
 
-// NewServer starts an API. The groups use, read, approve and admin of its issuer have rights
-// to instances of lab/*; change adjusts them, and the options.
-func NewServer(t testing.TB, change func(*portal.Options, *access.Policy)) *Server {
+// Rules grant rights to instances of lab/* to the groups of the issuer that are named use,
+// read, approve and admin.
+func Rules(t testing.TB) []access.Rule {
 	t.Helper()
-	s := &Server{Store: newStore(), Catalog: NewCatalog(t, Templates), Results: &Results{}, Issuer: webtest.NewIssuer(t), Audit: &webtest.Audit{}}
-	o := portal.Options{Store: s.Store, Machine: s.Store.Machine, Catalog: s.Catalog, Results: s.Results, Rate: 100_000, Streams: service.Pace{Poll: time.Millisecond}}
-	policy := access.Policy{Issuers: []access.Issuer{{URL: s.Issuer.URL, Audiences: []string{"okara"}}}, Rules: []access.Rule{
+	return []access.Rule{
 		webtest.Rule(t, "use", "use:instance:lab/*"), webtest.Rule(t, "read", "read:instance:lab/*"), webtest.Rule(t, "approve", "approve:instance:lab/*"),
 		webtest.Rule(t, "admin", "admin:instance:**", "admin:template:**"),
-	}}
+	}
+}
+
+// NewServer starts an API. Change adjusts its options and the rights of anonymous callers.
+func NewServer(t testing.TB, change func(*portal.Options, *access.Policy)) *Server {
+	t.Helper()
+	s := &Server{Store: NewStore(lifecycle.Limits{}), Catalog: NewCatalog(t, Templates), Results: &Results{}, Issuer: webtest.NewIssuer(t), Audit: &webtest.Audit{}}
+	o := portal.Options{Store: s.Store, Machine: s.Store.Machine, Catalog: s.Catalog, Results: s.Results, Rate: 100_000, Streams: service.Pace{Poll: time.Millisecond}}
+	policy := access.Policy{Issuers: []access.Issuer{{URL: s.Issuer.URL, Audiences: []string{"okara"}}}, Rules: Rules(t)}
 	if change != nil {
 		change(&o, &policy)
 	}
-	keys := must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}))(t)
+	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	sessions := must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}}))(t)
 	guard := must.Get(access.New(access.Options{
 		Policy: policy, Keyring: keys, Audit: slog.New(slog.NewJSONHandler(s.Audit, nil)), Sessions: &access.Sessions{Keyring: sessions, Plain: true},
 	}))(t)
 	s.Kit = service.New(service.Options{Guard: guard, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	o.Kit = s.Kit
-	s.API = must.Get(portal.New(o))(t)
+	if s.API, err = portal.New(o); err != nil {
+		t.Fatal(err)
+	}
 	s.Server = httptest.NewServer(s.API)
 	t.Cleanup(s.Close)
 	return s

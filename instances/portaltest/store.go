@@ -26,10 +26,10 @@ type Store struct {
 	lost    bool  // Do does its work, but its answer is lost
 }
 
-// newStore returns an empty store. Its clock stands still.
-func newStore() *Store {
+// NewStore returns an empty store. Its clock stands still.
+func NewStore(l lifecycle.Limits) *Store {
 	return &Store{
-		Machine: &lifecycle.Machine{}, now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC),
+		Machine: &lifecycle.Machine{Limits: l}, now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC),
 		doc: &lifecycle.Document{Version: 1, Templates: map[string]*template.Template{}, Records: map[string]*lifecycle.Record{}, Pools: map[string]*lifecycle.Pool{}, Requests: map[string]*lifecycle.Request{}},
 	}
 }

@@ -94,7 +94,8 @@ func (t *Templates) Load(ctx context.Context) {
 	t.reading.Lock()
 	defer t.reading.Unlock()
 	found := map[string]*template.Entry{}
-	problems := t.readFiles(found)
+	problems := []template.Problem{}
+	problems = append(problems, t.readFiles(found)...)
 	problems = append(problems, t.readArtifacts(ctx, found)...)
 	for name, e := range found {
 		found[name] = t.resolveModule(ctx, e)

@@ -169,11 +169,13 @@ func (r *Driver) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		changed := r.o.Changed()
 		wait := r.reconcile(ctx)
+		t := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 		case <-changed:
-		case <-time.After(wait):
+		case <-t.C:
 		}
+		t.Stop()
 	}
 	return nil
 }
