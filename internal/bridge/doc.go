@@ -29,7 +29,9 @@
 //     1.10 or newer. use_path_style: the bucket is in the path.
 //   - skip_credentials_validation, skip_requesting_account_id, skip_region_validation: no
 //     request to AWS. skip_metadata_api_check must not be set, since the backend implements
-//     it by a variable that providers and provisioners inherit.
+//     it by a variable that providers and provisioners inherit. Folders that an older okara
+//     initialized have it in their record, which is corrected before the tool reads it, and
+//     in plans saved then, which keep it.
 //   - max_retries: one attempt, since okara repeats what may be repeated.
 //
 // A data "terraform_remote_state" with backend = "oci" is overridden in the same way. Its

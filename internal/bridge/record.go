@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
 
@@ -80,6 +82,28 @@ func saveSettings(dir string, getenv func(string) string, settings []Setting) er
 	}
 	if err := files.Replace(path, append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("keeping backend settings: %w", err)
+	}
+	return nil
+}
+
+// metadataCheckRE finds the argument that an older okara gave the backend.
+var metadataCheckRE = text.Pattern(`"skip_metadata_api_check":\s*true\b`)
+
+// allowMetadata removes from the record of an init with an older okara the argument that
+// keeps providers from instance roles, so that the tool sees no difference to okara's
+// current block. The caller knows that okara made the record.
+func allowMetadata(dataDir string) error {
+	path := filepath.Join(dataDir, toolRecordName)
+	was, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading the backend of the last init: %w", err)
+	}
+	now := metadataCheckRE().ReplaceAll(was, []byte(`"skip_metadata_api_check": null`))
+	if bytes.Equal(was, now) {
+		return nil
+	}
+	if err := files.Replace(path, now, 0o644); err != nil {
+		return fmt.Errorf("correcting the backend of the last init: %w\nhint: okara must be able to write to that directory once, or run init -reconfigure", err)
 	}
 	return nil
 }

@@ -83,6 +83,11 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err := checkEnvironment(o.Getenv); err != nil {
 		return Result{}, err
 	}
+	if o.Config.Recorded != "" {
+		if err := allowMetadata(backendblock.DataDir(o.Config.Dir, o.Getenv)); err != nil {
+			return Result{}, err
+		}
+	}
 	if o.Begin != nil {
 		o.Begin(o.Config.announceStart(o.Getenv))
 	}

@@ -21,10 +21,9 @@ import (
 )
 
 // mover calls [tfe.Move] once in the life of a registry, at the first start of a server
-// with tfe.v2, whether it executes runs or not: what is pushed in the old form afterwards
-// is never read, also if runs are turned on later. The move is remembered in the queue,
-// which writers of states cannot push to, and in the storage folder, which writers of the
-// registry cannot reach.
+// that executes runs. What is pushed in the old form afterwards is never read: the move is
+// remembered in the queue, which writers of states cannot push to, and in the storage
+// folder, which writers of the registry cannot reach.
 type mover struct {
 	f    *Front
 	o    tfe.Options

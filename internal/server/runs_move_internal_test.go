@@ -43,8 +43,7 @@ func TestRunsProtection(t *testing.T) {
 	}
 }
 
-// TestMoveOnce: what a version up to commit 6129cd06 stored is moved at the first start, by a
-// server that executes no runs too: nothing waits in that form for the day when it does.
+// TestMoveOnce: what a version up to commit 6129cd06 stored is moved at the first start.
 // What is pushed in that form later is not, by a replica that starts without its folder or
 // by one that no longer finds the mark in the registry.
 func TestMoveOnce(t *testing.T) {
@@ -57,7 +56,8 @@ func TestMoveOnce(t *testing.T) {
 	}
 	moved := func(name string, want int) {
 		t.Helper()
-		if err := f.mover.move(t.Context()); err != nil {
+		m := &mover{f, tfe.Options{Open: f.o.Stores, Now: time.Now}, make(chan struct{})}
+		if err := m.move(t.Context()); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		book := must.Get(variables.Open(store.Repo(), nil, time.Now, nil))(t)

@@ -87,8 +87,8 @@ func (f *Front) newTFE() http.Handler {
 	if own.Now == nil {
 		own.Now = time.Now
 	}
-	f.mover = &mover{f, own, make(chan struct{})}
 	if own.Runs != nil {
+		f.mover = &mover{f, own, make(chan struct{})}
 		own.Moved = f.mover.wait
 	}
 	h := tfe.New(own)
