@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// bidPrefix is the tag prefix of a bid:
+// okara-publish-<version>-<digest>-<nonce>, with the version, or the version and
+// the index that is extended, as 16 hexadecimal digits of their hash. A further
+// tag with the suffix bidEnd marks a bid as withdrawn if the registry cannot
+// delete it.
+const (
+	bidPrefix = "okara-publish-"
+	bidEnd    = "-x"
+	bidHash   = 16
+	bidNonce  = 8
+	bidDigest = sha256.Size * 2
+)
+
+// artifactBid is the type of the manifest of a bid. It has no content but is
+// unique, so that deleting it by digest removes no other tag.
+const (
+	artifactBid = "application/vnd.okara.publication.v1"
+	annBid      = "vnd.okara.publication"
+	annBidTime  = "vnd.okara.publication.time"     // RFC 3339
+	annBidRoot  = "vnd.okara.publication.manifest" // which is pushed with the version; "": it is in the registry
+
+	maxBidRoot = 64 << 10 // bytes of a manifest in its bid
+)
+
+// IsMark reports whether a tag is one that a publication leaves beside its version: a bid,
+// the publish time, the index that it replaced, or that of a part.
+func IsMark(tag string) bool {
+	isPrefix := func(prefix string) bool { return strings.HasPrefix(tag, prefix) }
+	return slices.ContainsFunc([]string{bidPrefix, timePrefix, previousIndexPrefix, oci.PartPrefix}, isPrefix)
+}
+
+// bidCleanup bounds the withdrawal of a bid after the caller has given up.
+const bidCleanup = 10 * time.Second
+
+// bid is one attempt to give a manifest a version tag, see doc.go.
+type bid struct {
+	repo     *oci.Repo
+	version  addr.Version
+	root     oci.Manifest
+	replaces digest.Digest // the index that root extends; "": the version is new
+	tag      string
+	manifest oci.Manifest
+	made     time.Time     // by the own clock
+	ahead    time.Duration // of the registry's clock before the own one
+	fresh    bool          // see putOptions
+	moves    bool          // the number moves between editions
+	own      putOwn
+	late     bool     // the bid may arrive after it was removed
+	gone     bool     // the bid was withdrawn
+	list     *Listing // as last read
+}
+
+func newBid(l *Listing, v addr.Version, root oci.Manifest, o putOptions) (*bid, error) {
+	b := &bid{repo: l.Repository, version: v, replaces: o.replaces, own: o.own, fresh: o.fresh, moves: o.edition, root: root, list: l, ahead: l.ahead}
+	return b, b.takeName()
+}
+
+// takeName gives the bid a new name and the time by the registry's clock.
+func (b *bid) takeName() (err error) {
+	root := b.root
+	b.made = time.Now().Round(0) // not monotonic, which stops while a machine sleeps
+	nonce := make([]byte, bidNonce/2)
+	_, _ = rand.Read(nonce) // never fails
+	b.tag = bidPrefix + b.rivalHash() + "-" + root.Digest.Encoded() + "-" + hex.EncodeToString(nonce)
+	about := map[string]string{artifact.AnnOkaraVersion: b.version.Tag(), annBid: b.tag, annBidTime: b.made.Add(b.ahead).UTC().Format(time.RFC3339)}
+	if b.fresh && len(root.Bytes) <= maxBidRoot {
+		about[annBidRoot] = string(root.Bytes)
+	}
+	b.manifest, err = artifact.NewBare(artifactBid, about)
+	return err
+}
+
+// keepClock learns the registry's clock from a list. changed means that the own bid has
+// a time by which others would take it for an older one, or a newer one.
+func (b *bid) keepClock(list oci.TagList) (changed bool) {
+	if list.Date.IsZero() || list.Cached {
+		return false
+	}
+	before := b.ahead
+	b.ahead = time.Until(list.Date)
+	return (b.ahead - before).Abs() > clocksDiffer
+}
+
+// rivalHash returns what rivals have in common: the number, or the index that they
+// extend. So a bid has no effect once the version names another index.
+func (b *bid) rivalHash() string {
+	if b.replaces == "" {
+		return numberHash(b.list.Kind, b.version)
+	}
+	return digest.FromString(b.version.Tag() + "@" + b.replaces.String()).Encoded()[:bidHash]
+}
+
+// numberHash returns the hash of the number of v: publishers of versions with
+// the same number are rivals.
+func numberHash(kind string, v addr.Version) string {
+	sum := sha256.Sum256([]byte(numberOf(kind, v).Tag()))
+	return hex.EncodeToString(sum[:])[:bidHash]
+}
+
+// writeBid writes the bid. If the answer is lost, the same bid is written again.
+func (b *bid) writeBid(ctx context.Context) error {
+	err := artifact.PutBare(ctx, b.repo, b.tag, b.manifest)
+	if b.late = errors.Is(err, oci.ErrUncertain); b.late && ctx.Err() == nil {
+		err = b.repo.PutTag(ctx, b.tag, b.manifest)
+	}
+	return err
+}
+
+func (b *bid) digest() string { return b.root.Digest.Encoded() }
+
+// publishers returns the digests of active bids for the number of a version that is
+// extended: who makes one may still write the index from before.
+func (b *bid) publishers(ctx context.Context, tags []string) []string {
+	if b.replaces == "" {
+		return nil
+	}
+	return b.activeBids(ctx, tags, numberHash(b.list.Kind, b.version))
+}
+
+// rivalDigests returns the digests of active bids for other manifests, the smallest
+// first.
+func (b *bid) rivalDigests(ctx context.Context, tags []string) []string {
+	return b.activeBids(ctx, tags, b.rivalHash())
+}
+
+func (b *bid) activeBids(ctx context.Context, tags []string, hash string) []string {
+	var found []string
+	for _, tag := range tags {
+		digest, ok := bidFor(tag, hash)
+		if ok && digest != b.digest() && !slices.Contains(tags, tag+bidEnd) && b.isActive(ctx, tag, digest, hash == b.rivalHash()) {
+			found = append(found, digest)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// begun returns the manifests of rivals that have the content of the own one.
+func (b *bid) begun(ctx context.Context, rivals []string) (found []oci.Manifest) {
+	if b.own == isRival {
+		return nil
+	}
+	for _, rival := range rivals {
+		i := slices.IndexFunc(b.list.Tags, func(tag string) bool {
+			digest, ok := bidFor(tag, b.rivalHash())
+			return ok && digest == rival
+		})
+		theirs, _, err := b.readBid(ctx, b.list.Tags[i], rival)
+		if err == nil && hasContentOf(theirs, b.root) {
+			found = append(found, theirs)
+		}
+	}
+	return found
+}
+
+// readBid returns the manifest that a rival bids for, and when.
+func (b *bid) readBid(ctx context.Context, tag, rival string) (theirs oci.Manifest, made time.Time, err error) {
+	m, err := b.repo.Fetch(ctx, tag)
+	if err != nil {
+		return theirs, made, err
+	}
+	image, _ := m.Image() // without annotations if it is damaged
+	made, _ = time.Parse(time.RFC3339, image.Annotations[annBidTime])
+	root := []byte(image.Annotations[annBidRoot])
+	theirs = oci.Manifest{Descriptor: oci.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(root), Size: int64(len(root))}, Bytes: root}
+	if theirs.Digest.Encoded() != rival {
+		theirs, err = b.repo.Fetch(ctx, "sha256:"+rival)
+	}
+	return theirs, made, err
+}
+
+// isActive reports whether a publisher may still write the manifest it bids for. Without
+// a time, a bid for a version that exists is an old one.
+func (b *bid) isActive(ctx context.Context, tag, rival string, isRival bool) bool {
+	theirs, made, err := b.readBid(ctx, tag, rival)
+	if made.IsZero() && !isRival {
+		return false
+	}
+	if !made.IsZero() && time.Now().Add(b.ahead).Sub(made) > bidExpires {
+		return false
+	}
+	if err != nil || b.replaces != "" {
+		return true
+	}
+	_, refused := errors.AsType[*ConflictError](b.list.checkNumber(ctx, b.version, theirs, true))
+	return !refused
+}
+
+// bidFor returns the digest in a tag that is a bid for the number with the hash.
+func bidFor(tag, hash string) (digest string, ok bool) {
+	rest, ok := strings.CutPrefix(tag, bidPrefix+hash+"-")
+	if !ok || len(rest) != bidDigest+1+bidNonce || rest[bidDigest] != '-' {
+		return "", false
+	}
+	return rest[:bidDigest], true
+}
+
+// withdraw removes the bid. If it cannot be removed for certain and say is set,
+// a further tag marks it as ended. A remaining bid blocks other manifests while
+// the version does not exist; once it exists, the bid has no effect.
+func (b *bid) withdraw(ctx context.Context, say bool) {
+	if b.gone {
+		return
+	}
+	b.gone = true
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bidCleanup)
+	defer cancel()
+	err := b.repo.Untag(ctx, b.tag)
+	if errors.Is(err, oci.ErrUnsupported) {
+		err = b.repo.Delete(ctx, b.manifest.Descriptor)
+	}
+	if say && (b.late || err != nil && !errors.Is(err, oci.ErrNotFound)) {
+		_ = b.repo.PutTag(ctx, b.tag+bidEnd, b.manifest) // a failure cannot be reported
+	}
+}
+
+// maxBidsDropped bounds how many bids one call removes.
+const maxBidsDropped = 100
+
+// dropBids removes bids of publishers that were killed or could not delete
+// them: bids for existing versions have no effect any more. A bid for a missing
+// version may belong to a publisher that is about to write it. Removal is
+// optional, so it ends at the first refusal of the registry.
+func dropBids(ctx context.Context, l *Listing) {
+	there := map[string]bool{}
+	for _, v := range l.Versions {
+		there[numberHash(l.Kind, v)] = true
+	}
+	dropped := 0
+	for _, tag := range l.Tags { // sorted: a bid comes before the tag that marks it as ended
+		rest, ok := strings.CutPrefix(tag, bidPrefix)
+		if !ok || len(rest) < bidHash || !there[rest[:bidHash]] {
+			continue
+		}
+		err := l.Repository.Untag(ctx, tag)
+		if errors.Is(err, oci.ErrUnsupported) {
+			err = deleteBid(ctx, l.Repository, tag)
+		}
+		if dropped++; err != nil && !errors.Is(err, oci.ErrNotFound) || dropped == maxBidsDropped {
+			return
+		}
+	}
+}
+
+// deleteBid deletes the manifest of a bid by its digest. This removes only the
+// tag of the bid, because each bid has a manifest of its own.
+func deleteBid(ctx context.Context, r *oci.Repo, tag string) error {
+	d, err := r.Resolve(ctx, tag)
+	if err != nil {
+		return err
+	}
+	return r.Delete(ctx, d)
+}
