@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/user"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,6 +64,18 @@ func (s *Store) LockWithin(ctx context.Context, workspace string, info LockInfo,
 		case <-time.After(pause/2 + rand.N(pause/2)):
 		}
 	}
+}
+
+// Operations of the locks that a server holds for itself and renews.
+const (
+	OpLead     = "lead"     // of the instances
+	OpDepot    = "depot"    // a run of the depot file
+	OpApproval = "approval" // a write to the record of the depot
+)
+
+// IsOfServer reports whether a server holds the lock for itself: it ends soon after that server.
+func (h Held) IsOfServer() bool {
+	return h.TTL > 0 && slices.Contains([]string{OpLead, OpDepot, OpApproval}, h.Info.Operation)
 }
 
 // NewLockInfo describes this process as the holder of a lock.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -159,7 +158,7 @@ type lockJSON struct {
 func toLockJSON(h statebackend.Held) lockJSON {
 	return lockJSON{
 		Workspace: h.Workspace, ID: h.Info.ID, Operation: h.Info.Operation, Info: h.Info.Info, Who: h.Info.Who,
-		Version: h.Info.Version, Created: h.Info.Created, Fence: h.Fence, Tag: h.Tag, Unreadable: h.Unreadable, Server: h.TTL > 0 && slices.Contains([]string{"lead", "depot", "approval"}, h.Info.Operation), age: h.Age,
+		Version: h.Info.Version, Created: h.Info.Created, Fence: h.Fence, Tag: h.Tag, Unreadable: h.Unreadable, Server: h.IsOfServer(), age: h.Age,
 	}
 }
 

@@ -9,8 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +21,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/statebackend"
-	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // depotRunner runs a depot file on its interval. Replicas share the work: each run takes
@@ -186,7 +184,7 @@ func whileHeld(ctx context.Context, lock *statebackend.Lock) (context.Context, f
 }
 
 func (r *depotRunner) runOnce(ctx context.Context, set *supply.Set) error {
-	lock, err := r.store.Lock(ctx, depotWorkspace, depotLockInfo("depot", r.env.Version))
+	lock, err := r.store.Lock(ctx, depotWorkspace, depotLockInfo(statebackend.OpDepot, r.env.Version))
 	if err != nil {
 		return err
 	}
@@ -215,15 +213,10 @@ func (r *depotRunner) runOnce(ctx context.Context, set *supply.Set) error {
 }
 
 // depotLockInfo describes the holder of the depot lock and the operation.
-func depotLockInfo(operation, version string) format.LockInfo {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return format.LockInfo{
-		ID:        host + "-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatUint(rand.Uint64(), 36),
-		Operation: operation, Who: "okara serve on " + host, Version: version, Created: time.Now().UTC(),
-	}
+func depotLockInfo(operation, version string) statebackend.LockInfo {
+	info := statebackend.NewLockInfo(operation, version)
+	info.Who = "okara serve on " + info.Who[strings.LastIndex(info.Who, "@")+1:]
+	return info
 }
 
 // logResult logs a change, a failure or drift.

@@ -191,7 +191,7 @@ func conflictError(text string) error { return &service.Error{Status: http.Statu
 // noteApproval writes an approval into the record, which only the holder of the lock may write.
 // If a run holds it, late is true: the next run finds the approved version itself.
 func (k *depotAdmin) noteApproval(ctx context.Context, a web.Approval, v addr.Version) (late bool, err error) {
-	lock, err := k.store.Lock(ctx, depotWorkspace, depotLockInfo("approval", k.version))
+	lock, err := k.store.Lock(ctx, depotWorkspace, depotLockInfo(statebackend.OpApproval, k.version))
 	if _, held := errors.AsType[*statebackend.LockedError](err); held {
 		if k.runner != nil {
 			k.runner.requestRun()

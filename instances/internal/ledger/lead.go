@@ -42,7 +42,7 @@ func (l *Ledger) lead(ctx context.Context) error {
 			return asRefusal(err)
 		}
 	}
-	lock, err := s.Lock(ctx, workspace, statebackend.NewLockInfo("lead", l.o.Tool))
+	lock, err := s.Lock(ctx, workspace, statebackend.NewLockInfo(statebackend.OpLead, l.o.Tool))
 	if errors.Is(err, statebackend.ErrUnsafe) {
 		return asRefusal(err)
 	}

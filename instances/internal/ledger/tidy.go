@@ -57,7 +57,7 @@ func (t *tenure) rollOver(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*askTime)
 	defer cancel()
-	lock, err := store.Lock(ctx, workspace, statebackend.NewLockInfo("lead", l.o.Tool))
+	lock, err := store.Lock(ctx, workspace, statebackend.NewLockInfo(statebackend.OpLead, l.o.Tool))
 	if _, held := errors.AsType[*statebackend.LockedError](err); held {
 		t.again = time.After(tryEvery) // a leader died while moving
 		return nil
