@@ -54,9 +54,18 @@ func (c changedModule) countBreaking() int {
 // isUnchanged reports whether the folder is what its highest release is.
 func (c changedModule) isUnchanged() bool { return c.To == "" && c.Error == "" }
 
+// refuse sets why the module cannot be published, if err is not nil.
+func (c *changedModule) refuse(err error) {
+	if err != nil {
+		c.folder.refused = err
+		c.Error = err.Error()
+		c.To = ""
+	}
+}
+
 // isUnannounced reports whether callers break although the version does not announce that.
 func (c changedModule) isUnannounced() bool {
-	return c.countBreaking() > 0 && c.part != addr.Major && !strings.HasPrefix(c.From, "0.")
+	return c.To != "" && c.countBreaking() > 0 && c.part != addr.Major && !strings.HasPrefix(c.From, "0.")
 }
 
 // changedModules compares the modules of a repository with their published versions.
@@ -75,9 +84,9 @@ func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 	}
 	defer done()
 	c := changedModules{publisher: p, options: o, part: f.bump, since: f.since}
-	all := c.findModules(ctx, folders)
-	if err := ctx.Err(); err != nil {
-		return err
+	all, err := c.findModules(ctx, folders)
+	if err != nil {
+		return cli.PublishHint(err)
 	}
 	var changed []moduleFolder
 	for _, m := range all {
@@ -91,6 +100,9 @@ func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 	}
 	if dryRun {
 		_, refused := planEach(ctx, p, changed, o)
+		for i, m := range all {
+			all[i].refuse(refused[m.folder.dir])
+		}
 		text := changedText(all)
 		if f.markdown && !reg.JSON {
 			text = strings.TrimSuffix(changedMarkdown(all), "\n")
@@ -102,21 +114,25 @@ func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 			reg.Note("%s: unchanged since %s", m.Address, m.From)
 		}
 	}
-	return publishPlanned(ctx, reg.App, p, done, changed, len(all), o, f.keepGoing)
+	return publishPlanned(ctx, reg.App, p, changed, len(all), o, f.keepGoing)
 }
 
-// findModules returns all modules, including unchanged and refused ones.
-func (c changedModules) findModules(ctx context.Context, folders []moduleFolder) []changedModule {
+// findModules returns all modules, including unchanged and refused ones. It ends at an error that
+// is not of one folder: a mistake of the call, or a registry that does not answer.
+func (c changedModules) findModules(ctx context.Context, folders []moduleFolder) ([]changedModule, error) {
 	all := []changedModule{}
 	for _, f := range folders {
 		m, err := c.findModule(ctx, f)
-		if err != nil {
-			m.folder.refused = err
-			m.Error = err.Error()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
+		if hasType[*cli.ExitError](err) || errors.Is(err, oci.ErrUnavailable) || errors.Is(err, oci.ErrUnauthenticated) || errors.Is(err, oci.ErrDenied) {
+			return nil, fmt.Errorf("%s: %w", f.dir, err)
+		}
+		m.refuse(err)
 		all = append(all, m)
 	}
-	return all
+	return all, nil
 }
 
 func (c changedModules) findModule(ctx context.Context, f moduleFolder) (changedModule, error) {
@@ -334,6 +350,10 @@ func changedMarkdown(all []changedModule) string {
 }
 
 func (c *comment) addChanges(m changedModule) {
+	if m.Error != "" {
+		c.addLine("\n**%s**: %s", m.Address, markdownCode(m.Error))
+		return
+	}
 	if len(m.Changes)+len(m.Differences) == 0 {
 		return
 	}

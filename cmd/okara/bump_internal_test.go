@@ -5,6 +5,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/description"
 )
 
 // TestChangedMarkdown: a comment stays below the limit of services, and user-written text
@@ -13,6 +15,10 @@ func TestChangedMarkdown(t *testing.T) {
 	m := changedModule{Address: "net/vpc/aws", From: "1.0.0", To: "1.0.1", Changes: []string{"fix: ``` @here ` #1"}}
 	if got, want := changedMarkdown([]changedModule{m}), "\n- commit: ```` fix: ``` @here ` #1 ````\n"; !strings.HasSuffix(got, want) {
 		t.Errorf("%q does not end in %q", got, want)
+	}
+	refused := changedModule{Address: "net/vpc/aws", From: "1.0.0", Error: "no history", Differences: []description.Difference{{Breaking: true}}}
+	if got, want := changedMarkdown([]changedModule{refused}), "| **refused** |\n\n**net/vpc/aws**: `no history`\n"; !strings.HasSuffix(got, want) || refused.isUnannounced() {
+		t.Errorf("%q does not end in %q, or the module breaks callers", got, want)
 	}
 	for range 1000 {
 		m.Changes = append(m.Changes, strings.Repeat("x", 200))
