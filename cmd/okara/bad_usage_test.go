@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -208,7 +209,12 @@ func TestBadUsage(t *testing.T) {
 		{"bundle create CUT net/vpc/aws --registry REGISTRY", cli.ExitUsage, "CUT.sig is the signature of an earlier bundle", "--sign-key"},
 		{"state unlock REGISTRY/infra/state --id x", cli.ExitUsage, "without a terminal", "--yes"},
 		{"state unlock REGISTRY/infra/state", cli.ExitUsage, "exactly one of --id and --take-over", "usage: okara state unlock"},
-		{"state delete REGISTRY/infra/state", cli.ExitUsage, "--workspace is needed", "usage: okara state delete"},
+		{"state delete REGISTRY/infra/state", cli.ExitUsage, "--workspace is required", "usage: okara state delete"},
+		{"state delete REGISTRY/infra/state --key none", cli.ExitUsage, "--workspace is required", "usage: okara state delete"},
+		{"state prune REGISTRY/infra/state --key none", cli.ExitUsage, "--keep must be at least 1", "usage: okara state prune"},
+		{"state pull REGISTRY/infra/state --json -o - --key none", cli.ExitUsage, "--json requires --output", "usage: okara state pull"},
+		{"state restore REGISTRY/infra/state x --key none", cli.ExitUsage, `version "x" is not a positive number`, "usage: okara state restore"},
+		{"state unlock REGISTRY/infra/state --key none", cli.ExitUsage, "exactly one of --id and --take-over", "usage: okara state unlock"},
 		{"sign net/vpc/aws --registry REGISTRY", cli.ExitUsage, "no key given", "usage: okara sign"},
 	} {
 		t.Run(row.line, func(t *testing.T) { u.check(t, row.line, row.code, row.reason, row.hint) })
@@ -317,7 +323,7 @@ func (u badUsage) check(t *testing.T, line string, code int, reason, hint string
 	if hint = literal(u.names, hint); !strings.Contains(said, hint) {
 		t.Errorf("hint %q, want %q", said, hint)
 	}
-	if o.out != "" || u.registry.n.Load() != before {
+	if (o.out != "" && !slices.Contains(words, "--json")) || u.registry.n.Load() != before {
 		t.Errorf("%d writes to the registry, on stdout %q", u.registry.n.Load()-before, o.out)
 	}
 	if strings.Contains(o.err, "hunter2") {

@@ -174,6 +174,14 @@ func noState(err error, reference, ws string) error {
 		"`okara state list %s` shows the workspaces", reference)
 }
 
+// requireOutput refuses --json without a file for the state.
+func requireOutput(a *cli.App, file string) error {
+	if a.JSON && file == "" {
+		return cli.UsageError("--json requires --output: stdout cannot hold both documents")
+	}
+	return nil
+}
+
 // writeState writes a state to the file, or without one to stdout, which then has nothing else.
 func writeState(a *cli.App, file string, state []byte, v statebackend.Version) error {
 	if file == "" {

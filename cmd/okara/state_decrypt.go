@@ -28,8 +28,8 @@ registry. The keys are specified as for every other command.`,
   okara state decrypt manifest.json state.blob --identity age.key -o terraform.tfstate`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if a.JSON && output == "" {
-				return cli.UsageError("--json needs --output, stdout cannot hold both documents")
+			if err := requireOutput(a, output); err != nil {
+				return err
 			}
 			m, err := readManifestFile(args[0])
 			if err != nil {

@@ -28,10 +28,13 @@ func newStateDelete(reg *cli.Registries, f *stateFlags) *cobra.Command {
 does not change. The versions stay, and "okara state restore" restores one.`,
 		Example: "  okara state delete registry.example.com/infrastructure/tofu-state -w old-test",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("workspace") {
-				return cli.UsageError("--workspace is needed, also for the workspace %q", ws)
+				return cli.UsageError("--workspace is required, even for the workspace %q", ws)
 			}
+			return nil
+		},
+		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
 			ctx := cmd.Context()
 			v, err := s.Current(ctx, ws)
 			if err != nil {

@@ -37,10 +37,13 @@ On a terminal okara shows what would be removed and asks for confirmation; elsew
 points to it. If the registry refuses DELETE, everything is kept.`,
 		Example: "  okara state prune registry.example.com/infrastructure/tofu-state -w prod --keep 50 --dry-run",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if keep < 1 {
 				return cli.UsageError("--keep must be at least 1")
 			}
+			return nil
+		},
+		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
 			return pruneState(cmd.Context(), reg.App, s, prunedState{args[0], ws, []int64{}, removal.DryRun}, keep, removal)
 		}),
 	}

@@ -25,13 +25,13 @@ document describes what was read and --output is required.`,
 		Example: `  okara state pull registry.example.com/infrastructure/tofu-state > terraform.tfstate
   okara state pull registry.example.com/infrastructure/tofu-state -w prod --version 41 -o old.tfstate`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if output == "-" {
 				output = ""
 			}
-			if reg.JSON && output == "" {
-				return cli.UsageError("--json needs --output, stdout cannot hold both documents")
-			}
+			return requireOutput(reg.App, output)
+		},
+		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
 			state, v, err := readVersion(cmd.Context(), s, ws, version)
 			if err != nil {
 				return noState(err, args[0], ws)

@@ -18,6 +18,7 @@ import (
 func newStateRestore(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var lostKey, yes bool
+	var n int64
 	cmd := &cobra.Command{
 		Use:   "restore [REPOSITORY] N",
 		Short: "Restore the content of version N as a new version",
@@ -32,11 +33,11 @@ version that another key decrypts: from then on the state is encrypted with the 
 --key, and holders of other keys cannot read it.`,
 		Example: "  okara state restore registry.example.com/infrastructure/tofu-state 41 -w prod",
 		Args:    cobra.RangeArgs(1, 2),
+		PreRunE: func(_ *cobra.Command, args []string) (err error) {
+			n, err = versionArg(args[len(args)-1])
+			return err
+		},
 		RunE: f.withStore(reg, 2, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
-			n, err := versionArg(args[1])
-			if err != nil {
-				return err
-			}
 			old, _, err := s.GetVersion(cmd.Context(), ws, n)
 			if err != nil {
 				return noState(err, args[0], ws)

@@ -36,10 +36,13 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Example: `  okara state unlock registry.example.com/infrastructure/tofu-state -w prod --id 6f1c6b1e-55d0-4a9c-b6cf-3c7b3b8b5d0e
   okara state unlock registry.example.com/infrastructure/tofu-state --take-over --yes`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if (id == "") == !takeOver {
 				return cli.UsageError("exactly one of --id and --take-over is required")
 			}
+			return nil
+		},
+		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
 			if err := reg.Confirm(yes, fmt.Sprintf("end the lock of workspace %q in %s", ws, args[0])); err != nil {
 				return err
 			}
