@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 func newDepotApply(up *upstreams) *cobra.Command {
@@ -80,5 +81,5 @@ func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
 	if len(drift) > 0 {
 		return cli.PartlyError("versions: %d failed, %d drifted from what was published", count["failed"], len(drift))
 	}
-	return unfinishedError(failures, "versions failed")
+	return unfinishedError(failures, text.Plural(len(failures), "version")+" failed")
 }

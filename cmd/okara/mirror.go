@@ -351,25 +351,29 @@ func printMirrored(a *cli.App, results []mirrorResult) error {
 		}
 		a.Note("%d new, %s%d skipped, %d refused, %d failed", count["new"], extended, count["skipped"], count["refused"], count["failed"])
 	}
-	return unfinishedError(failures, fmt.Sprintf("of %d versions were not mirrored", len(results)))
+	what := fmt.Sprintf("%d of %d versions were not mirrored", len(failures), len(results))
+	if len(results) == 1 {
+		what = "the version was not mirrored"
+	}
+	return unfinishedError(failures, what)
 }
 
-// unfinishedError returns nil, or an error that some versions differ from their origins. The exit
+// unfinishedError returns nil, or an error that some versions differ from their origins, which what says. The exit
 // code is that of a conflict if different content is the only kind of failure.
 func unfinishedError(failures []error, what string) error {
 	if len(failures) == 0 {
 		return nil
 	}
 	if !slices.ContainsFunc(failures, func(err error) bool { return !hasType[*depot.ConflictError](err) }) {
-		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf("%d %s: they exist with different content, or were withdrawn", len(failures), what)},
+		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf("%s: different content exists, or the number was withdrawn", what)},
 			"published versions never change, and numbers are not reused: the version stays as it was mirrored, also if the origin added platforms with another SHA256SUMS")
 	}
 	for _, err := range failures {
 		if errors.Is(err, oci.ErrUnavailable) { // likely the cause of all failures
-			return cli.PartlyBecause(err, "%d %s", len(failures), what)
+			return cli.PartlyBecause(err, "%s", what)
 		}
 	}
-	return cli.PartlyError("%d %s", len(failures), what)
+	return cli.PartlyError("%s", what)
 }
 
 func hasType[E error](err error) bool {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -134,7 +135,7 @@ func printDiff(a *cli.App, d stateDiff, limit int) error {
 	if more := len(d.Changes) - limit; limit > 0 && more > 0 {
 		d.Changes = d.Changes[:limit]
 		d.More = true
-		a.Note("%d more changes not shown, use --limit 0 to show all", more)
+		a.Note("%s not shown, use --limit 0 to show all", text.Plural(more, "more change"))
 	}
 	if len(d.LeftOut) > 0 {
 		a.Note("differences that are not compared: %s", strings.Join(d.LeftOut, ", "))

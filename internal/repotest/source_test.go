@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -24,7 +25,7 @@ const generated = "operator/api/v1alpha1/zz_generated.deepcopy.go"
 const licence = "// SPDX-License-Identifier: Apache-2.0\n"
 
 // TestSource checks what every Go file of the repository must and must not contain,
-// including those in nested modules.
+// including those in nested modules, and the words of the pages.
 func TestSource(t *testing.T) {
 	for s := range sources(t, parser.ParseComments) {
 		if s.name == generated {
@@ -35,6 +36,19 @@ func TestSource(t *testing.T) {
 		}
 		check{t: t, fset: s.fset, test: s.test}.file(s.File)
 	}
+	pages := 0
+	for _, name := range tracked(t) {
+		if ok, _ := path.Match("templates/*.html", path.Join(path.Base(path.Dir(name)), path.Base(name))); !ok {
+			continue
+		}
+		pages++
+		if word := refusedWords.FindString(string(read(t, name))); word != "" {
+			t.Errorf("%s: %q: see Texts in CONTRIBUTING.md", name, word)
+		}
+	}
+	if pages == 0 {
+		t.Error("no templates of pages found")
+	}
 }
 
 // freeMuxes lists the files that may have a multiplexer without a service kit: one path
@@ -43,7 +57,7 @@ var freeMuxes = []string{"internal/server/listen.go", "operator/internal/portals
 
 // refusedWords are in no text of the program: they sound translated, or count one thing as many.
 var refusedWords = regexp.MustCompile(`\b(looked at|taken for|there is no such|is there already|sealed (for|with|by)|in (the )?clear|` +
-	`exclude each other|belongs? together|contradicts?|says how|no single|anew|is none of|all the same)\b|: want [A-Z]| beside |` +
+	`exclude each other|belongs? together|contradicts?|says how|no single|anew|is none of|all the same|can give you)\b|: want [A-Z]| beside |` +
 	`["\x60]%d (versions|modules|providers|findings|repositories|changes|entries) `)
 
 type check struct {

@@ -44,7 +44,7 @@ type auditNote struct {
 	Stale       time.Time // since when the registry does not answer; zero: it answers
 	Older       int       // number of parts that are not in memory
 	Waiting     int
-	Dropped     int64
+	Dropped     int
 }
 
 type auditRow struct {
@@ -101,7 +101,7 @@ func (a *audits) show(r *site.Request) (*site.Page, error) {
 }
 
 func noteOf(v auditlog.View) auditNote {
-	n := auditNote{Unprotected: !v.Protected, Reading: v.Read.IsZero(), Older: v.Older, Waiting: v.Waiting, Dropped: v.Dropped, Unreadable: v.Unreadable}
+	n := auditNote{Unprotected: !v.Protected, Reading: v.Read.IsZero(), Older: v.Older, Waiting: v.Waiting, Dropped: int(v.Dropped), Unreadable: v.Unreadable}
 	if v.Failed != nil {
 		n.Stale = v.Read
 	}
