@@ -78,7 +78,7 @@ func (e Create) checkSame(r *Record) error {
 		other = "name"
 	case e.Version != "" && e.Version != r.Source.Version:
 		other = "version"
-	case e.TTL > 0 && e.TTL != r.TTL:
+	case e.TTL > 0 && e.TTL != r.TTL && r.Extends == 0:
 		other = "lifetime"
 	default:
 		return nil

@@ -39,6 +39,13 @@ func rowsOfBegin() map[string]func(*world) {
 					w.t.Errorf("got %d %s, want %s", a.Status, a.Record.ID, id)
 				}
 			}
+			timed := creation(anna, with(func(t *template.Template) { t.PerOwner, t.Name = 1, "sandbox/timed" }))
+			timed.TTL = time.Hour
+			kept := w.must(anna, timed).Record.ID
+			w.must(anna, lifecycle.Extend{ID: kept})
+			if a := w.must(anna, timed); a.Status != 200 {
+				w.t.Errorf("asked for again after it was extended: %d", a.Status)
+			}
 			same.Given = []string{"size"}
 			w.refused(anna, same, lifecycle.ErrExists, id+" is the only instance of sandbox/vpc that its owner may have, with a different parameter size: update, extend or destroy it")
 			longer := e

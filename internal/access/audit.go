@@ -3,11 +3,13 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
@@ -148,16 +150,17 @@ func (g Grant) Kind() rights.Kind { return g.right.Kind }
 // Address returns the address of the right.
 func (g Grant) Address() string { return g.right.Address }
 
-// Watch is what a request that may change something was allowed last, and whether it
-// recorded a change.
+// Watch is what a request that may change something was allowed last, with which status it
+// failed, and whether it recorded a change, which others may do for it later.
 type Watch struct {
 	grant    Grant
-	recorded bool
+	failed   int // 0: it did not, or the answer has the status
+	recorded atomic.Bool
 }
 
 type watchKey struct{}
 
-// NewWatch returns a request that is watched. One goroutine may use it.
+// NewWatch returns a request that is watched.
 func NewWatch(r *http.Request) (*http.Request, *Watch) {
 	w := &Watch{}
 	return r.WithContext(context.WithValue(r.Context(), watchKey{}, w)), w
@@ -176,6 +179,20 @@ func (w *Watch) DecideAgain() error {
 	return err
 }
 
+// Unwatch ends the watch of a request that has no effect by itself, as an upload.
+func Unwatch(r *http.Request) {
+	if w, ok := r.Context().Value(watchKey{}).(*Watch); ok {
+		w.grant = Grant{}
+	}
+}
+
+// NoteFailure lets the watch of a request know of its status, also if its client is gone.
+func NoteFailure(r *http.Request, status int) {
+	if w, ok := r.Context().Value(watchKey{}).(*Watch); ok {
+		w.failed = status
+	}
+}
+
 // watch lets the watch of the request know of the grant.
 func (g Grant) watch() Grant {
 	if w, ok := g.r.Context().Value(watchKey{}).(*Watch); ok {
@@ -189,7 +206,8 @@ func (w *Watch) RecordFailure(pattern string, status int) {
 	if w == nil {
 		return
 	}
-	if g := w.grant; g.guard != nil && !w.recorded && Outcome(status) == Failed && g.right.Action != rights.Read && g.right.Action != rights.List {
+	status = cmp.Or(w.failed, status)
+	if g := w.grant; g.guard != nil && !w.recorded.Load() && Outcome(status) == Failed && g.right.Action != rights.Read && g.right.Action != rights.List {
 		g.Record(g.Address(), Change{Action: g.right.Action, Detail: pattern, Status: status})
 	}
 }
@@ -197,7 +215,7 @@ func (w *Watch) RecordFailure(pattern string, status int) {
 // Record writes a change of the object at an address, or its refusal, to the audit log.
 func (g Grant) Record(address string, c Change) {
 	if w, ok := g.r.Context().Value(watchKey{}).(*Watch); ok {
-		w.recorded = true
+		w.recorded.Store(true)
 	}
 	if g.guard.o.Audit == nil {
 		return

@@ -75,9 +75,10 @@ func (r *Record) NameActor() string {
 
 // isLostWrite reports whether a refused request was to change a state, under a lock that its
 // sender did not have or does not have any more. Unlike others it is an act: of a run whose
-// result is not the state.
+// result is not the state. A blob, by its digest alone, is none.
 func (r *Record) isLostWrite() bool {
-	return r.Kind == string(addr.KindState) && slices.Contains([]string{string(rights.Write), "restore", "delete"}, r.Action) &&
+	isBlob := r.Digest != "" && r.Version == ""
+	return r.Kind == string(addr.KindState) && !isBlob && slices.Contains([]string{string(rights.Write), "restore", "delete"}, r.Action) &&
 		slices.Contains([]int{http.StatusForbidden, http.StatusConflict, http.StatusLocked}, r.Status)
 }
 

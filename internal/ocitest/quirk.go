@@ -237,10 +237,13 @@ func (c *countdown) take(key string) bool {
 // once. Lists always show a prefix of the pushed tags in their order.
 func lateList(h http.Handler, n int) http.Handler {
 	hidden := countdown{left: map[string]int{}}
+	var one sync.Mutex // of the tags of a list, or of a push
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := parsePlace(r.URL.Path)
 		switch {
 		case r.Method == http.MethodPut && p.kind == "manifest" && !p.digest():
+			one.Lock()
+			defer one.Unlock()
 			if !hidden.isSet(p.name + ":" + p.ref) {
 				hidden.set(p.name+":"+p.ref, n)
 			}
@@ -250,7 +253,10 @@ func lateList(h http.Handler, n int) http.Handler {
 				replayResponse(w, other)
 				return
 			}
-			writeTags(w, p.name, slices.DeleteFunc(tags, func(tag string) bool { return hidden.take(p.name + ":" + tag) }))
+			one.Lock()
+			tags = slices.DeleteFunc(tags, func(tag string) bool { return hidden.take(p.name + ":" + tag) })
+			one.Unlock()
+			writeTags(w, p.name, tags)
 			return
 		}
 		h.ServeHTTP(w, r)

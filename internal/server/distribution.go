@@ -52,6 +52,9 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if strings.HasPrefix(r.URL.Path, "/v2/"+embedded.RepositoryOf(r.URL.Path)+"/blobs/uploads/") {
+		access.Unwatch(r)
+	}
 	if isForm(r) {
 		return &service.Error{Status: http.StatusUnsupportedMediaType, Text: "forms are not supported: send the bytes as application/octet-stream"}
 	}
@@ -82,7 +85,7 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	if s := rec.Status(); r.Method == http.MethodPut && s == http.StatusCreated || r.Method == http.MethodDelete && s == http.StatusAccepted {
 		f.updateCaches(r)
 	}
-	push.seal(rec)
+	push.finish(rec)
 	return nil
 }
 

@@ -48,6 +48,7 @@ type push struct {
 	beside     []string // tags of the live claims of the workspace, if this is one more
 	sealed     string   // workspace whose lock another caller ends, so that its state is copied; "": none
 	at         time.Time
+	later      func() // records what takes long, and needs no turn; nil: nothing
 }
 
 // pushOf returns the change that a request is about to make, nil if it makes none.
@@ -312,13 +313,15 @@ func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change
 	if old := p.manifest.Digest.String(); p.reseals(s) {
 		c.Action = "push"
 		c.Detail = "in place of the version, not compared"
-		if p.isSameState(s) {
-			c.Action = "rekey"
-			c.Detail = ""
-		}
 		p.f.o.acts.noteAct(p.placeIn("resealed "+old), old)
 		p.f.o.acts.noteWrite(p.caller, p.repository, t, 0)
-		p.f.o.acts.collect(p.placeIn(string(c.Action)+" "+t.Fragment), write, c)
+		p.later = func() {
+			if p.isSameState(s) {
+				c.Action = "rekey"
+				c.Detail = ""
+			}
+			p.f.o.acts.collect(p.placeIn(string(c.Action)+" "+t.Fragment), write, c)
+		}
 		return
 	}
 	c.Lock = format.ShownID(s.LockID)

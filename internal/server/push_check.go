@@ -178,8 +178,12 @@ func (p *push) openStore() (*statebackend.Store, error) {
 	return p.f.o.Stores(p.ctx, p.it.State)
 }
 
-// seal completes a force-unlock, whose client does the same or leaves it.
-func (p *push) seal(rec *httpserve.Response) {
+// finish does what other writes need not wait for. It completes a force-unlock, whose
+// client does the same or leaves it.
+func (p *push) finish(rec *httpserve.Response) {
+	if p != nil && p.later != nil {
+		p.later()
+	}
 	if p == nil || p.sealed == "" || rec.Status() != http.StatusCreated {
 		return
 	}

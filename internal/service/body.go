@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -15,7 +14,7 @@ import (
 const maxBodies = 256
 
 // slowBody is after how long the right is decided again when a body has arrived: the token
-// may have been revoked meanwhile. What is uploaded as a blob has no effect by itself.
+// may have been revoked meanwhile.
 const slowBody = time.Second
 
 // shutBody is the body of a request that has not been authorised yet. Code that reads it
@@ -68,7 +67,7 @@ func closeBodyOf(r *http.Request) (_ *http.Request, done func()) {
 
 // DecideAgain has again called once the body has arrived, if that took long.
 func DecideAgain(r *http.Request, again func() error) {
-	if b, ok := r.Context().Value(shutKey{}).(*shutBody); ok && !strings.Contains(r.URL.Path, "/blobs/") {
+	if b, ok := r.Context().Value(shutKey{}).(*shutBody); ok {
 		b.again = again
 	}
 }

@@ -98,6 +98,7 @@ func (k *Kit) Refuse(w http.ResponseWriter, r *http.Request, status int, message
 // another form: it writes the log record and the headers that belong to a status. It
 // returns false if the client is gone.
 func (k *Kit) Failing(w http.ResponseWriter, r *http.Request, status int, err error) bool {
+	access.NoteFailure(r, status)
 	if errors.Is(r.Context().Err(), context.Canceled) { // the client is gone, and nothing is wrong here
 		w.WriteHeader(statusLeft)
 		return false

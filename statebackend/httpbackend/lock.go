@@ -42,7 +42,7 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request, t target) error 
 	if err := s.checkOwner(r.Context(), t, info.ID); err != nil {
 		return err
 	}
-	r, cancel := outlive(r)
+	r, cancel := outlive(r, ownLockTime)
 	defer cancel()
 	switch {
 	case info.ID == "":
@@ -80,6 +80,9 @@ const (
 	ownLockOver = 7 * time.Minute
 	ownLockInfo = "http request without a lock"
 )
+
+// writeTime bounds a change under a lock of the client.
+const writeTime = time.Hour
 
 // takeLock locks for the server's owner. It also ends a temporary lock that a killed server
 // left, which no client would release.

@@ -67,7 +67,7 @@ func New(o Options) *Server {
 // owner, and answers 409 for others.
 func (s *Server) For(owner string) *Server { return &Server{s.o, owner, s.note} }
 
-// Noting returns a server that calls note with each change, before the answer is sent.
+// Noting returns a server that calls note with each change.
 func (s *Server) Noting(note func(access.Change)) *Server { return &Server{s.o, s.owner, note} }
 
 func (s *Server) noteChange(c access.Change) {

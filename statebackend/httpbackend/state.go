@@ -125,8 +125,8 @@ func (s *Server) checkPost(r *http.Request, t target, id string) error {
 }
 
 // outlive returns a request that is completed, and recorded, if its client disconnects.
-func outlive(r *http.Request) (*http.Request, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), ownLockTime)
+func outlive(r *http.Request, limit time.Duration) (*http.Request, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), limit)
 	return r.WithContext(ctx), cancel
 }
 
@@ -134,7 +134,11 @@ func outlive(r *http.Request) (*http.Request, context.CancelFunc) {
 // answers 200.
 func (s *Server) underLock(w http.ResponseWriter, r *http.Request, t target, id, operation string, do func(context.Context, *statebackend.Lock) error) error {
 	var err error
-	r, cancel := outlive(r)
+	limit := writeTime
+	if id == "" {
+		limit = ownLockTime
+	}
+	r, cancel := outlive(r, limit)
 	defer cancel()
 	if id == "" {
 		err = s.underOwnLock(r, t, operation, do)

@@ -110,8 +110,10 @@ func TestRecords(t *testing.T) {
 	h, _ := newHandler(t, newRegistry(t), setup{audit: audit, via: &ocitest.Fault{Times: -1, Do: ocitest.Refuse}})
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/api/v2/"+workspaces+"/prod", nil)
 	r.Header.Set("Authorization", "Bearer "+tokenOf("runner"))
-	h.ServeHTTP(httptest.NewRecorder(), r)
-	must.Match(t, "a failure", took(), []string{"write DELETE /api/v2/organizations/{organization}/workspaces/{workspace}failed"})
+	for name, h := range map[string]http.Handler{"stays": h, "hangs up": cut(h)} {
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		must.Match(t, name+": a failure", took(), []string{"write DELETE /api/v2/organizations/{organization}/workspaces/{workspace}failed"})
+	}
 }
 
 // TestPermissions: what a workspace says of its caller's permissions is what is decided.

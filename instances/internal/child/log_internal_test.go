@@ -152,13 +152,14 @@ func TestMasks(t *testing.T) {
 	lines := "-----BEGIN KEY-----\nMIIEvgIBADANBgkq\r\nshort\n-----END KEY-----\n"
 	quoted := must.Get(json.Marshal(secret))(t)
 	twice := must.Get(json.Marshal(string(quoted)))(t)
-	m := newMasks([]string{secret, lines, "tiny", "abcdefgh", "efghijkl", "481-516\n902-334\n", "alpha\nbravo"})
+	m := newMasks([]string{secret, lines, "tiny", "abcdefgh", "efghijkl", "481-516\n902-334\n", "p\"4s<1\nfour-two", "alpha\nbravo"})
 	for name, text := range map[string]string{
 		"plain":                  "x " + secret + " y",
 		"JSON":                   `{"a":` + string(quoted) + `}`,
 		"JSON in JSON":           string(twice),
 		"a short line":           "+   481-516\n",
 		"only short lines":       "    bravo\n",
+		"a short line in JSON":   `"p\"4s\u003c1\nfour"`,
 		"JSON, HTML not escaped": `{"a":"p@ss w<rd\"of\\kéys+/="}`,
 		"query":                  "https://h/?p=" + url.QueryEscape(secret),
 		"path":                   "https://h/" + url.PathEscape(secret),
@@ -173,7 +174,7 @@ func TestMasks(t *testing.T) {
 		if !strings.Contains(got, masked) {
 			t.Errorf("%s: %q stays", name, got)
 		}
-		for _, part := range []string{secret, "MIIEvgIBADANBgkq", "481-516", "bravo", "ss w", "abcdefgh", "ijkl", url.QueryEscape(secret)} {
+		for _, part := range []string{secret, "MIIEvgIBADANBgkq", "481-516", "bravo", "4s", "ss w", "abcdefgh", "ijkl", url.QueryEscape(secret)} {
 			if strings.Contains(got, part) {
 				t.Errorf("%s: %q has %q", name, got, part)
 			}

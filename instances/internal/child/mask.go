@@ -52,6 +52,9 @@ func (m *masks) addValues(values []string) {
 				line := strings.TrimSpace(text)
 				if len(v) >= minMasked && len(line) >= minLine && (short || !isWord(line)) {
 					m.hide(line, minLine)
+					for _, form := range jsonForms(line) {
+						m.hide(form, minLine)
+					}
 				}
 				continue
 			}
@@ -88,18 +91,7 @@ func (m *masks) hide(p string, least int) {
 // characters that depend only on the text: within a longer text it begins at one of three
 // bit offsets, and the first and last characters also have bits of neighbouring bytes.
 func formsOf(text string) []string {
-	forms := []string{text, url.QueryEscape(text), url.PathEscape(text)}
-	for _, escapeHTML := range []bool{true, false} {
-		inJSON := text
-		for range 2 { // JSON is also shown as a text within JSON
-			var b bytes.Buffer
-			e := json.NewEncoder(&b)
-			e.SetEscapeHTML(escapeHTML)
-			_ = e.Encode(inJSON) // a string always can be
-			inJSON = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(b.String(), "\n"), `"`), `"`)
-			forms = append(forms, inJSON)
-		}
-	}
+	forms := append(jsonForms(text), text, url.QueryEscape(text), url.PathEscape(text))
 	for shift := range 3 {
 		padded := append(make([]byte, shift), text...)
 		whole := len(padded) / 3 * 3
@@ -109,6 +101,22 @@ func formsOf(text string) []string {
 				s = s[min(4, len(s)):]
 			}
 			forms = append(forms, s)
+		}
+	}
+	return forms
+}
+
+// jsonForms returns a text as it stands in JSON, and in JSON that is a text within JSON.
+func jsonForms(text string) (forms []string) {
+	for _, escapeHTML := range []bool{true, false} {
+		inJSON := text
+		for range 2 {
+			var b bytes.Buffer
+			e := json.NewEncoder(&b)
+			e.SetEscapeHTML(escapeHTML)
+			_ = e.Encode(inJSON) // a string always can be
+			inJSON = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(b.String(), "\n"), `"`), `"`)
+			forms = append(forms, inJSON)
 		}
 	}
 	return forms

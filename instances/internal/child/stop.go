@@ -97,13 +97,13 @@ func (c *child) guard(ctx context.Context) {
 	_, ttl := c.lock.Lease()
 	for text.Wait(ctx, max(ttl/100, 10*time.Millisecond)) == nil {
 		age, ttl := c.lock.Lease()
-		switch {
-		case ttl == 0 || age < ttl/2:
-		case age >= ttl*4/5:
+		if ttl == 0 || age < ttl/2 {
+			continue
+		}
+		c.stop.askToStop(lifecycle.RunFailed, fmt.Sprintf("no sign of life of the lock reached the registry for %s of %s, and the tool was stopped before others may take the lock over",
+			age.Round(time.Second), ttl))
+		if age >= ttl*4/5 {
 			c.stop.kill()
-		default:
-			c.stop.askToStop(lifecycle.RunFailed, fmt.Sprintf("no sign of life of the lock reached the registry for %s of %s, and the tool was stopped before others may take the lock over",
-				age.Round(time.Second), ttl))
 		}
 	}
 }

@@ -115,16 +115,21 @@ func makeLocal(o LocalOptions) *Local {
 	return &Local{o: o, observations: map[lifecycle.Ref]*observation{}, reaper: reaper{ends: map[lifecycle.Ref]chan struct{}{}}}
 }
 
-// CheckLocal returns what [NewLocal] would find wrong with the tool and its isolation. It
-// leaves nothing behind, and a server may run meanwhile.
+// CheckLocal returns what [NewLocal] would find wrong with the tool and its isolation, in a
+// folder of its own. It leaves nothing behind, and a server may run meanwhile.
 func CheckLocal(ctx context.Context, o LocalOptions) error {
+	isolation, err := o.isolation() // of the storage that is configured
+	if err != nil {
+		return fmt.Errorf("executor local: %w", err)
+	}
 	dir, done, err := files.TempDir("")
 	if err != nil {
 		return err
 	}
 	o.Storage = dir
 	l := makeLocal(o)
-	if err = os.Chmod(dir, l.folderMode()); err == nil {
+	l.isolation = isolation
+	if err = makeFolders(l.folderMode(), filepath.Dir(dir), dir); err == nil {
 		err = l.prepare(ctx)
 	}
 	if err = errors.Join(err, done()); err != nil {

@@ -26,6 +26,7 @@ func PagesOf(r *Request, name string, total int) Pages {
 	if err != nil || n < 1 || n > maxPage {
 		n = 1
 	}
+	n = min(n, max(1, (total+RowsPerPage-1)/RowsPerPage))
 	other := func(n int) string {
 		q := r.URL.Query()
 		q.Set(name, strconv.Itoa(n))

@@ -35,6 +35,7 @@ const manyOutputs = `{"version":4,"terraform_version":"1.12.6","serial":3,"linea
 	"set":{"value":["x"],"type":["set","string"]},
 	"tags":{"value":{"a":"b"},"type":["map","string"]},
 	"pair":{"value":["a",1],"type":["tuple",["string","number"]]},
+	"mixed":{"value":[null,1],"type":["tuple",["dynamic","number"]]},
 	"net":{"value":{"id":"n1","ports":[80]},"type":["object",{"id":"string","ports":["list","number"]}]},
 	"nets":{"value":[{"id":"n1","ports":[80]}],"type":["list",["object",{"id":"string","ports":["list","number"]}]]},
 	"empty":{"value":{"dynamic":[],"none":null},"type":["object",{"dynamic":["list","dynamic"],"none":["map","dynamic"]}]},
@@ -90,6 +91,7 @@ func TestStateData(t *testing.T) {
 		"set":   tftypes.NewValue(tftypes.Set{ElementType: tftypes.String}, []tftypes.Value{tftypes.NewValue(tftypes.String, "x")}),
 		"tags":  tftypes.NewValue(tftypes.Map{ElementType: tftypes.String}, map[string]tftypes.Value{"a": text}),
 		"pair":  tftypes.NewValue(tftypes.Tuple{ElementTypes: []tftypes.Type{tftypes.String, tftypes.Number}}, []tftypes.Value{a1, number(1)}),
+		"mixed": tftypes.NewValue(tftypes.Tuple{ElementTypes: []tftypes.Type{tftypes.String, tftypes.Number}}, []tftypes.Value{tftypes.NewValue(tftypes.String, nil), number(1)}),
 		"net":   net,
 		"nets":  list(net),
 		"empty": tftypes.NewValue(tftypes.Object{AttributeTypes: map[string]tftypes.Type{"dynamic": noStrings, "none": noMap}}, map[string]tftypes.Value{

@@ -156,7 +156,7 @@ func staticType(t any) any {
 			return "string"
 		}
 	case []any:
-		for i := 1; i < len(t); i++ {
+		for i := range t { // the first one is the kind, or an element of a tuple
 			t[i] = staticType(t[i])
 		}
 	case map[string]any:
