@@ -4,6 +4,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"net/http"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
@@ -32,7 +34,7 @@ func TestRunsProtection(t *testing.T) {
 		var m *mover
 		f := tfeFront(t, func(o *Options) {
 			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
-			m = &mover{o: tfe.Options{Open: o.Stores, Now: time.Now, Runs: struct{ tfe.Runs }{}}, done: make(chan struct{})}
+			m = newMover(nil, tfe.Options{Open: o.Stores, Now: time.Now, Runs: struct{ tfe.Runs }{}})
 			change(o, &m.o)
 		})
 		m.f = f
@@ -43,10 +45,17 @@ func TestRunsProtection(t *testing.T) {
 	}
 }
 
-// TestMoveOnce: what a version up to commit 6129cd06 stored is moved at the first start.
+// TestMoveOnce: what a version up to commit 6129cd06 stored, or somebody forged before runs
+// were turned on, is moved at the first start with a consent, and refuses runs before.
 // What is pushed in that form later is not, by a replica that starts without its folder or
 // by one that no longer finds the mark in the registry.
 func TestMoveOnce(t *testing.T) {
+	for consent, want := range map[string]int{earlierMove: 1, earlierIgnore: 0} {
+		t.Run(consent, func(t *testing.T) { checkMoveOnce(t, consent, want) })
+	}
+}
+
+func checkMoveOnce(t *testing.T, consent string, n int) {
 	folder := t.TempDir()
 	f := tfeFront(t, func(o *Options) { o.TFE.Folder = folder })
 	store := must.Get(f.o.Stores(t.Context(), "quiet"))(t)
@@ -56,10 +65,7 @@ func TestMoveOnce(t *testing.T) {
 	}
 	moved := func(name string, want int) {
 		t.Helper()
-		m := &mover{f, tfe.Options{Open: f.o.Stores, Now: time.Now}, make(chan struct{})}
-		if err := m.move(t.Context()); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		newMover(f, tfe.Options{Open: f.o.Stores, Now: time.Now}).run(t.Context())
 		book := must.Get(variables.Open(store.Repo(), nil, time.Now, nil))(t)
 		l := must.Get(book.List(t.Context()))(t)
 		if all, err := l.Settings(t.Context(), ""); err != nil || len(all) != want {
@@ -67,13 +73,25 @@ func TestMoveOnce(t *testing.T) {
 		}
 	}
 	old("prod")
-	moved("first start", 1)
+	waiting := newMover(f, tfe.Options{Open: f.o.Stores, Now: time.Now})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { waiting.run(ctx); close(ended) }()
+	if status, _, _ := service.Own(waiting.wait(t.Context(), "quiet")); status != http.StatusConflict {
+		t.Errorf("before the consent the status is %d", status)
+	}
+	must.Succeed(t, waiting.wait(t.Context(), "other"))
+	stop()
+	<-ended
+	f.o.TFE.Earlier = consent
+	moved("first start", n)
+	f.o.TFE.Earlier = earlierMove // also where it stays in the file
 	old("forged")
-	moved("next start", 1)
+	moved("next start", n)
 	must.Succeed(t, os.Remove(filepath.Join(folder, movedFile)))
-	moved("start of another replica", 1)
+	moved("start of another replica", n)
 	queue := must.Get(f.o.Client.Repo(f.o.Layout.QueueRepo()))(t)
 	mark := must.Get(queue.Resolve(t.Context(), movedTag))(t)
 	must.Succeed(t, queue.Delete(t.Context(), oci.Descriptor{Digest: mark.Digest}))
-	moved("start without the mark", 1)
+	moved("start without the mark", n)
 }

@@ -36,6 +36,7 @@ type TFEOptions struct {
 	RunTime time.Duration   // maximum time of a plan, and of an apply, on this server
 	Sealer  artifact.Sealer // has the state keys; nil: none
 	Folder  string          // remembers that records of an older version were moved; "": nothing does beside the registry
+	Earlier string          // what is done with them: [earlierMove] or [earlierIgnore]; "": an administrator must say it
 }
 
 // tfeOptions returns the options of tfe.v2; nil: off.
@@ -43,7 +44,7 @@ func (c *Cloud) tfeOptions() *TFEOptions {
 	if !c.TFE.isOn() {
 		return nil
 	}
-	o := &TFEOptions{Interval: c.TFE.Interval.Value(), Memory: c.TFE.Memory.Value(), RunTime: c.TFE.RunTimeout.Value()}
+	o := &TFEOptions{Interval: c.TFE.Interval.Value(), Memory: c.TFE.Memory.Value(), RunTime: c.TFE.RunTimeout.Value(), Earlier: c.TFE.Earlier}
 	for _, org := range c.Organizations {
 		o.Organizations = append(o.Organizations, org.Name)
 		if org.Split != nil && *org.Split {
@@ -88,7 +89,7 @@ func (f *Front) newTFE() http.Handler {
 		own.Now = time.Now
 	}
 	if own.Runs != nil {
-		f.mover = &mover{f, own, make(chan struct{})}
+		f.mover = newMover(f, own)
 		own.Moved = f.mover.wait
 	}
 	h := tfe.New(own)
@@ -208,9 +209,17 @@ type TFE struct {
 	RunTimeout syntax.Duration `hcl:"run_timeout,optional"` // maximum time of a plan, and of an apply
 	// AllowEncryption accepts uploads with a block encryption, whose key provider runs
 	// programs.
-	AllowEncryption bool      `hcl:"allow_encryption,optional"`
-	Range           hcl.Range `hcl:",def_range"`
+	AllowEncryption bool `hcl:"allow_encryption,optional"`
+	// Earlier is what is done with settings and variables of runs that versions up to
+	// commit 6129cd06 kept among the states, where writers of states could forge them.
+	Earlier string    `hcl:"earlier_settings,optional"`
+	Range   hcl.Range `hcl:",def_range"`
 }
+
+const (
+	earlierMove   = "move"
+	earlierIgnore = "ignore"
+)
 
 // modeRemote is the execution mode of workspaces whose plans and applies run here.
 const modeRemote = "remote"
@@ -257,6 +266,8 @@ func (t *TFE) check() error {
 func (t *TFE) checkRuns() error {
 	refused := func(format string, args ...any) error { return syntax.WrongAt(t.Range, fmt.Errorf(format, args...)) }
 	switch {
+	case t.Earlier != "" && t.Earlier != earlierMove && t.Earlier != earlierIgnore:
+		return refused("earlier_settings = %q: want %q or %q", t.Earlier, earlierMove, earlierIgnore)
 	case t.Runs == "" && t.AllowEncryption:
 		return refused("allow_encryption requires runs on the server\nhint: set runs = \"local\", or omit allow_encryption")
 	case t.Runs == "":

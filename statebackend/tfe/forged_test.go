@@ -124,8 +124,12 @@ func TestMove(t *testing.T) {
 	id := "ws-" + keyOf("acme", "prod")
 	must.Equal(t, "before the move the mode", c.settings(id)["execution-mode"], "local")
 	var log bytes.Buffer
-	for range 2 {
-		must.Succeed(t, tfe.Move(t.Context(), moved, []string{"acme", "none"}, slog.New(slog.NewTextHandler(&log, nil))))
+	for i, want := range []string{"[acme]", "[]", "[]"} {
+		undecided := must.Get(tfe.Move(t.Context(), moved, []string{"acme", "none"}, i == 0, slog.New(slog.NewTextHandler(&log, nil))))(t)
+		must.Equal(t, "undecided", fmt.Sprint(undecided), want)
+		if i == 0 {
+			must.Equal(t, "after a dry run the mode", c.settings(id)["execution-mode"], "local")
+		}
 	}
 	if got := c.settings(id); got["execution-mode"] != "remote" || got["auto-apply"] != true || got["allow-destroy-plan"] != false || got["speculative-enabled"] != false {
 		t.Errorf("moved are %v", got)

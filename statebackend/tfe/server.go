@@ -65,9 +65,9 @@ type Options struct {
 	MaxState         int64           // bounds a state in bytes
 	Memory           int64           // bounds all states that are being received, in bytes
 	Sealer           artifact.Sealer // seals variables; nil: there are no state keys, and no variable can be sensitive
-	// Moved waits until what decides about runs is where writers of states cannot push; see
-	// [Move]. nil: nothing has to be moved.
-	Moved func(ctx context.Context) error
+	// Moved waits until what decides about the runs of an organization is where writers of
+	// states cannot push, or refuses; see [Move]. nil: nothing has to be moved.
+	Moved func(ctx context.Context, organization string) error
 	Now   func() time.Time
 }
 

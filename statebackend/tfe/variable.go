@@ -51,14 +51,14 @@ type books struct {
 	stores *stores
 	runs   Runs // nil: no runs are executed here
 	sealer artifact.Sealer
-	moved  func(context.Context) error // Options.Moved
-	known  variables.Known             // of all organizations
+	moved  func(ctx context.Context, organization string) error // Options.Moved
+	known  variables.Known                                      // of all organizations
 }
 
 // open lists what decides about the runs of an organization.
 func (s *books) open(ctx context.Context, organization string) (*variables.Listing, error) {
 	if s.moved != nil {
-		if err := s.moved(ctx); err != nil {
+		if err := s.moved(ctx, organization); err != nil {
 			return nil, err
 		}
 	}

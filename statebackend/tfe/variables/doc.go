@@ -6,7 +6,8 @@
 //
 // They are in a repository beside that of the states ([addr.RunsSuffix]), since the right
 // to write states is not the right to decide what runs execute. Versions up to commit
-// 6129cd06 kept them among the states ([Book.Former]); they are moved once.
+// 6129cd06 kept them among the states ([Book.Former]); they are moved once, if an
+// administrator says so.
 //
 // Each variable, each set, each use of a set by a workspace or a project, and the settings
 // of each workspace are a separate record under tags that are written once (record.go,

@@ -85,7 +85,8 @@ func (l *Listing) EndWorkspace(ctx context.Context, workspace, by string) error 
 
 // Take moves the records of another book to that of l, without those that l has. They are
 // sealed for their new place. left are the tags of those that cannot be read, which stay.
-func (l *Listing) Take(ctx context.Context, from Book) (taken int, left []string, err error) {
+// A dry run only counts.
+func (l *Listing) Take(ctx context.Context, from Book, dry bool) (taken int, left []string, err error) {
 	other, err := from.List(ctx)
 	if err != nil {
 		return 0, nil, err
@@ -98,12 +99,18 @@ func (l *Listing) Take(ctx context.Context, from Book) (taken int, left []string
 				left = append(left, tags[0].String())
 				continue
 			case err == nil && !r.Deleted:
-				_, err = l.b.putRecord(ctx, tags[0], r)
-				taken++
+				if taken++; !dry {
+					_, err = l.b.putRecord(ctx, tags[0], r)
+				}
 			}
 			if err != nil {
 				return taken, left, err
 			}
+		}
+		if dry {
+			continue
+		}
+		if l.ids[id] == nil {
 			l.ids[id] = tags[:1]
 		}
 		for _, t := range tags {
