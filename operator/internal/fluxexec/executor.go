@@ -30,7 +30,7 @@ type Work interface {
 	// stoppedSpec returns the spec fields that keep further runs from starting.
 	stoppedSpec(live *unstructured.Unstructured) map[string]any
 	// endingSpec returns the changes required before the next step of a deletion, or nil.
-	endingSpec(ctx context.Context, c fluxobj.Client, live, source *unstructured.Unstructured) (map[string]any, error)
+	endingSpec(ctx context.Context, c fluxobj.Client, live, source, main *unstructured.Unstructured) (map[string]any, error)
 	// removeRest removes what is left besides the source, and reports whether it is gone.
 	removeRest(ctx context.Context, c fluxobj.Client) (gone bool, err error)
 }
@@ -188,14 +188,15 @@ func (e *Executor) Cancel(ctx context.Context, w Work) error {
 // Destroy takes the next step of destroying a run, and reports whether its Terraform or
 // HelmRelease is gone. Until then, the Secrets that the run reads must exist, and its
 // source, which Destroy ensures (T1). The resources of the run are destroyed unless the
-// work has Keep. Afterwards the caller checks the state, and finally calls
+// work has Keep, with the folder and the values of the work: those of a change that failed
+// may break the destroy as well. Afterwards the caller checks the state, and finally calls
 // [Executor.Clean].
 //
 // A suspended Terraform is deleted first and resumed then (T13): in the opposite order it
 // would run once more. A release whose account is gone is not deleted: the error is an
 // [*AccountError] (H2).
 func (e *Executor) Destroy(ctx context.Context, w Work) (gone bool, err error) {
-	source, _, err := acceptedObjects(w)
+	source, main, err := acceptedObjects(w)
 	if err != nil {
 		return false, err
 	}
@@ -206,7 +207,7 @@ func (e *Executor) Destroy(ctx context.Context, w Work) (gone bool, err error) {
 	case err != nil || live == nil:
 		return err == nil, err
 	}
-	how, err := w.endingSpec(ctx, c, live, source)
+	how, err := w.endingSpec(ctx, c, live, source, main)
 	if err == nil && how != nil {
 		err = c.Change(ctx, live, how)
 	}

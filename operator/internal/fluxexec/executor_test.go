@@ -5,6 +5,7 @@ package fluxexec_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -255,7 +256,8 @@ func TestApplyReport(t *testing.T) {
 }
 
 // TestDestroy checks that the source exists as long as the Terraform, that a suspended
-// Terraform is resumed, and that nothing is left (T1, T7, T13).
+// Terraform is resumed, that it is destroyed with the values of the work and not with those
+// of a change that failed, and that nothing is left (T1, T7, T13).
 //
 // Shows: traps T1
 // Shows: traps T13
@@ -263,6 +265,7 @@ func TestDestroy(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		s := newSite(t, "small")
 		s.spec.Approval, s.spec.Gate, s.spec.OutputsSecret = fluxexec.ApprovalManual, "https://gate.example.com/plan", "raw"
+		s.spec.Module.Path, s.spec.Variables = "new", map[string]json.RawMessage{"size": []byte(`3`), "child": []byte(`"absent"`)}
 		s.apply(true)
 		o := s.live()
 		o.SetFinalizers([]string{"finalizers.tf.contrib.fluxcd.io"})
@@ -276,7 +279,7 @@ func TestDestroy(t *testing.T) {
 		}
 		s.phase(fluxexec.Suspended)
 		must.Succeed(t, s.Delete(t.Context(), s.read("source.toolkit.fluxcd.io/v1", "OCIRepository")))
-		s.spec.Keep = keep
+		s.spec.Keep, s.spec.Module.Path, s.spec.Variables = keep, "", map[string]json.RawMessage{"size": []byte(`3`)}
 		for range 5 {
 			if gone, err := s.exec.Destroy(t.Context(), s.spec); err != nil || gone {
 				t.Fatalf("gone %t: %v", gone, err)
@@ -292,6 +295,7 @@ func TestDestroy(t *testing.T) {
 		if o.GetDeletionTimestamp() == nil || spec["suspend"] != false || spec["destroyResourcesOnDeletion"] != !keep || spec["webhooks"] != nil {
 			t.Errorf("it is %v", o.Object)
 		}
+		must.Equal(t, "folder and values", fmt.Sprint(spec["path"], spec["vars"]), "<nil> [map[name:size value:3]]")
 		version := o.GetResourceVersion()
 		if _, err := s.exec.Destroy(t.Context(), s.spec); err != nil || s.live().GetResourceVersion() != version {
 			t.Errorf("it was written while it waits: %v", err)

@@ -166,7 +166,7 @@ func (r Release) stoppedSpec(*unstructured.Unstructured) map[string]any {
 
 // endingSpec requires the account of a release to exist until the installed resources are
 // gone (H2), and suspends the release exactly if those shall stay (H3).
-func (r Release) endingSpec(ctx context.Context, c fluxobj.Client, live, _ *unstructured.Unstructured) (map[string]any, error) {
+func (r Release) endingSpec(ctx context.Context, c fluxobj.Client, live, _, _ *unstructured.Unstructured) (map[string]any, error) {
 	if live.GetDeletionTimestamp() != nil {
 		return nil, nil
 	}

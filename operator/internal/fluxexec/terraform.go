@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -70,32 +71,34 @@ func (s Spec) stoppedSpec(live *unstructured.Unstructured) map[string]any {
 }
 
 // endingSpec ensures the source first (T1).
-func (s Spec) endingSpec(ctx context.Context, c fluxobj.Client, live, source *unstructured.Unstructured) (map[string]any, error) {
+func (s Spec) endingSpec(ctx context.Context, c fluxobj.Client, live, source, main *unstructured.Unstructured) (map[string]any, error) {
 	source, _, err := c.Ensure(ctx, source)
 	if err != nil {
 		return nil, err
 	}
-	destroys, _, _ := unstructured.NestedBool(live.Object, "spec", "destroyResourcesOnDeletion")
-	hooks, _, _ := unstructured.NestedSlice(live.Object, "spec", "webhooks")
+	how := map[string]any{}
+	for _, field := range []string{"path", "vars", "varsFrom", "destroyResourcesOnDeletion"} {
+		now, _, _ := unstructured.NestedFieldNoCopy(live.Object, "spec", field)
+		want, _, _ := unstructured.NestedFieldNoCopy(main.Object, "spec", field)
+		if !fluxobj.Covers(now, want) {
+			how[field] = want
+		}
+	}
 	if live.GetDeletionTimestamp() == nil {
-		if destroys == !s.Keep {
+		if len(how) == 0 {
 			return nil, nil
 		}
-		how := s.stoppedSpec(live)
-		how["destroyResourcesOnDeletion"] = !s.Keep
+		maps.Copy(how, s.stoppedSpec(live)) // or it would run once more
 		return map[string]any{"spec": how}, nil
 	}
+	hooks, _, _ := unstructured.NestedSlice(live.Object, "spec", "webhooks")
 	asked := s.workInfo().requestValue(source)
-	if !fluxobj.Suspended(live) && len(hooks) == 0 && destroys == !s.Keep && live.GetAnnotations()[fluxobj.AnnotationRequest] == asked {
+	if !fluxobj.Suspended(live) && len(hooks) == 0 && len(how) == 0 && live.GetAnnotations()[fluxobj.AnnotationRequest] == asked {
 		return nil, nil
 	}
-	return map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{fluxobj.AnnotationRequest: asked}},
-		"spec": map[string]any{
-			"destroyResourcesOnDeletion": !s.Keep, "suspend": false,
-			"webhooks": nil, // deletion is wanted, whatever the plan
-		},
-	}, nil
+	how["suspend"] = false
+	how["webhooks"] = nil // deletion is wanted, whatever the plan
+	return map[string]any{"metadata": map[string]any{"annotations": map[string]any{fluxobj.AnnotationRequest: asked}}, "spec": how}, nil
 }
 
 // outputsIn reads the Secret of the outputs, or returns nil if there is none.
