@@ -58,7 +58,7 @@ func (f *depotFlags) addTo(up *upstreams, cmd *cobra.Command) {
 	}
 }
 
-const repairUsage = "look at each part of every version, and push again what the registry has lost"
+const repairUsage = "look at each part of every version in the registry, and push again what it has lost"
 
 func readSet(file string) (*supply.Set, error) {
 	set, err := supply.ReadSet(file)

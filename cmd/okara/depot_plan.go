@@ -73,7 +73,7 @@ func depotPlan(ctx context.Context, up *upstreams, f depotFlags, all bool) error
 	}
 	up.reg.Note("%s, %s", text.Plural(len(p.Steps), "version"), text.Plural(changes, "change"))
 	if failed > 0 {
-		return cli.PartlyError("%s could not be read", text.Plural(failed, "entry"))
+		return cli.PartlyError("%s could not be read or repaired", text.Plural(failed, "entry"))
 	}
 	return nil
 }

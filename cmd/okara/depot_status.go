@@ -99,8 +99,8 @@ func entryRow(rec *supply.Record, entry string) (row, notes []string) {
 	for _, v := range rec.Versions(entry) {
 		vr := rec.Entries[entry][v]
 		count[vr.State]++
-		if vr.Reason != "" {
-			notes = append(notes, fmt.Sprintf("%s %s: %s: %s", entry, v, vr.State, vr.Reason))
+		if problem := vr.Problem(); problem != "" {
+			notes = append(notes, fmt.Sprintf("%s %s: %s: %s", entry, v, vr.State, problem))
 		}
 	}
 	row = []string{entry}

@@ -84,7 +84,9 @@ func constraintText(e Entry) string {
 // the origin. Drift is reported, never repaired: published content does not
 // change. Platforms that the version lacks are added.
 func (s *Syncer) comparePresent(ctx context.Context, it item, o offer, st Step, recorded bool, found stored, have []addr.Version) (Step, error) {
-	now := VersionRecord{State: StatePublished, Digest: found.digest, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second), Subdir: it.subdir}
+	now := VersionRecord{State: StatePublished, Digest: found.digest, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second), Subdir: it.subdir, Lost: found.lost}
+	wasLost := st.known.Lost
+	st.known.Lost = found.lost
 	adopt := func(reason string) (Step, error) {
 		st.Action = actionAdopt
 		st.Reason = reason
@@ -129,7 +131,7 @@ func (s *Syncer) comparePresent(ctx context.Context, it item, o offer, st Step, 
 		st.Reason = "the newest report is older than " + it.Scan.MaxAge.String()
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.rescan(ctx, it, o.version, st.known) }
 	default:
-		st.learned = found.looked || it.subdir != nil && st.known.Subdir == nil
+		st.learned = found.looked || wasLost > 0 || it.subdir != nil && st.known.Subdir == nil
 		st.known.Subdir = it.subdir
 		if found.looked {
 			st.known.Platforms = it.askedPlatforms()
@@ -142,6 +144,9 @@ func (s *Syncer) comparePresent(ctx context.Context, it item, o offer, st Step, 
 }
 
 func (st Step) markDrift(reason string, now time.Time) Step {
+	if st.known.Lost > 0 {
+		reason += "; " + lostText(st.known.Lost)
+	}
 	st.Action = ActionDrift
 	st.Reason = reason
 	if st.known.State != StateDrift || st.known.Reason != reason {

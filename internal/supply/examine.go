@@ -4,11 +4,14 @@ package supply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -32,11 +35,15 @@ type stored struct {
 func (x stored) action() (Action, string) {
 	switch {
 	case x.lost > 0:
-		return actionRepair, fmt.Sprintf("the registry has lost %d of its parts", x.lost)
+		return actionRepair, lostText(x.lost)
 	case len(x.lacking.Offered) > 0:
 		return ActionExtend, "lacks " + strings.Join(platformNames(x.lacking.Offered), ", ")
 	}
 	return ActionPresent, absentText(platformNames(x.lacking.Absent))
+}
+
+func lostText(parts int) string {
+	return fmt.Sprintf("the registry has lost %d of its parts", parts)
 }
 
 func absentText(platforms []string) string {
@@ -96,11 +103,11 @@ func (it item) hasGrown(ctx context.Context, recorded, found string) (bool, erro
 }
 
 // examine returns a version in the registry. A published version that is not
-// examined now is as recorded. On demand, and daily, its parts are looked for, and
-// the platforms that the origin has by now.
+// examined now is as recorded. On demand, daily, and after a loss its parts are
+// looked for, and the platforms that the origin has by now.
 func (s *Syncer) examine(ctx context.Context, it item, v addr.Version, known VersionRecord, newest bool) (x stored, err error) {
 	isDue := shouldExamine(it.key, v, s.o.Examined, s.o.Now())
-	looks := s.o.Repair || isDue && !s.o.Examined.IsZero()
+	looks := s.looksForParts(it.key, v, known)
 	switch {
 	case looks || !known.coversPlatforms(it.askedPlatforms()):
 		x, err = it.findStored(ctx, v)
@@ -111,16 +118,77 @@ func (s *Syncer) examine(ctx context.Context, it item, v addr.Version, known Ver
 		d, err = it.repo.Resolve(ctx, v.Tag())
 		x.digest = d.Digest.String()
 	}
-	if err != nil || !looks {
-		return x, err
+	if err == nil && looks {
+		_, x.lost, err = countLost(ctx, it.repo, x.digest)
 	}
-	root, err := it.repo.Fetch(ctx, x.digest)
-	if err != nil {
-		return x, err
-	}
-	lost, err := depot.LostParts(ctx, it.repo, root)
-	x.lost = len(lost)
 	return x, err
+}
+
+func (s *Syncer) looksForParts(entry string, v addr.Version, known VersionRecord) bool {
+	return s.o.Repair || known.Lost > 0 || !s.o.Examined.IsZero() && shouldExamine(entry, v, s.o.Examined, s.o.Now())
+}
+
+// countLost returns the digest of a version, and how many of its parts the registry does
+// not have.
+func countLost(ctx context.Context, r *oci.Repo, ref string) (digest string, n int, err error) {
+	root, err := r.Fetch(ctx, ref)
+	if errors.Is(err, oci.ErrNotFound) {
+		return "", 1, nil
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	lost, err := depot.LostParts(ctx, r, root)
+	return root.Digest.String(), len(lost), err
+}
+
+// lostSteps returns a step for each version in the registry that the entry does not
+// select and that has lost parts. They come from the origin, if it has the version:
+// the step fails otherwise. An edition comes with the number that names it.
+func (s *Syncer) lostSteps(ctx context.Context, it item, l *depot.Listing, offers []offer, rec *Record, steps []Step) ([]Step, error) {
+	found := make([]Step, len(l.Versions))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(s.o.Jobs)
+	for i, v := range l.Versions {
+		known, recorded := rec.get(it.key, v)
+		if slices.ContainsFunc(steps, func(st Step) bool { return st.version == v }) || !s.looksForParts(it.key, v, known) {
+			continue
+		}
+		g.Go(func() error {
+			digest, lost, err := countLost(ctx, it.repo, v.Tag())
+			if errors.Is(err, oci.ErrCorrupt) { // another tool wrote it
+				return nil
+			}
+			if err != nil || lost == 0 && known.Lost == 0 {
+				return err
+			}
+			known.Lost = lost
+			st := Step{Action: actionRepair, Reason: lostText(lost)}
+			at := slices.IndexFunc(offers, func(o offer) bool { return o.version == v })
+			switch {
+			case lost == 0:
+				st = Step{Action: ActionPresent}
+			case v.Edition():
+				if d, err := it.repo.Resolve(ctx, v.EditionOf().Tag()); err == nil && d.Digest.String() == digest {
+					return nil
+				}
+				fallthrough
+			case at < 0 && it.list == nil:
+				st = failedStep(fmt.Errorf("%s, and no entry says where to get them", lostText(lost)))
+			case at < 0:
+				st = failedStep(fmt.Errorf("%s, and the origin does not have the version", lostText(lost)))
+			case recorded:
+				st.run = func(ctx context.Context) (VersionRecord, error) { return s.extend(ctx, it, offers[at], known) }
+			default:
+				st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, offers[at], l.Versions) }
+			}
+			st.Version, st.version, st.known, st.learned = v.String(), v, known, recorded
+			found[i] = st
+			return nil
+		})
+	}
+	err := g.Wait()
+	return slices.DeleteFunc(found, func(st Step) bool { return st.Action == "" }), err
 }
 
 // shouldExamine reports whether a version is to be examined now; last is when

@@ -41,7 +41,7 @@ type SyncOptions struct {
 	Once    bool                                    // the set is for this run only: the record is neither read nor written, and existing versions are examined again
 	Now     func() time.Time
 
-	// Repair looks at each part of every published version, one HEAD each, and
+	// Repair looks at each part of every version in the registry, one HEAD each, and
 	// pushes again what the registry has lost.
 	Repair bool
 
@@ -192,10 +192,43 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 		p.records[it.key] = records[i]
 		p.listings[it.key] = found[i].listing
 	}
-	if common != nil { // not that of a single entry
-		p.Kept = append(p.Kept, s.o.Set.unlistedEntries(common)...)
+	if common == nil { // each entry has its own
+		return p, nil
+	}
+	unlisted := s.o.Set.unlistedEntries(common)
+	p.Kept = append(p.Kept, unlisted...)
+	for _, d := range unlisted {
+		steps, err := s.unlistedSteps(ctx, d.Entry, common)
+		if err != nil {
+			steps = []Step{failedStep(err)}
+		}
+		for _, st := range steps {
+			st.Entry = d.Entry
+			p.Steps = append(p.Steps, st)
+		}
+		p.records[d.Entry] = common
 	}
 	return p, nil
+}
+
+// unlistedSteps returns a step for each version that has lost parts, of an entry that
+// is not in the set any more.
+func (s *Syncer) unlistedSteps(ctx context.Context, entry string, rec *Record) ([]Step, error) {
+	kind, address, _ := strings.Cut(entry, " ")
+	known, err := addr.ParseItem(address)
+	wasLost := slices.ContainsFunc(rec.Versions(entry), func(v string) bool { return rec.Entries[entry][v].Lost > 0 })
+	if err != nil || known.Kind != kind || !s.o.Repair && !wasLost {
+		return nil, nil
+	}
+	r, err := s.d.Repo(known.Repository(s.d.Options().Layout))
+	if err != nil {
+		return nil, err
+	}
+	l, err := depot.ReadListing(ctx, r, kind, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s.lostSteps(ctx, item{key: entry, kind: kind, repo: r}, l, nil, rec, nil)
 }
 
 // commonRecord returns the common record of earlier runs; nil if each entry has a
@@ -272,10 +305,13 @@ func (s *Syncer) planEntry(ctx context.Context, it item, rec *Record) (p entryPl
 		return p, err
 	}
 	p.steps = append(p.steps, s.prunableSteps(it, withPublished(p.listing, s.comingVersions(it, p.listing, p.steps)), keep)...)
-	if !s.o.Once {
-		p.kept = it.withoutStep(p.listing, offers, p.steps)
+	if s.o.Once {
+		return p, nil
 	}
-	return p, nil
+	p.kept = it.withoutStep(p.listing, offers, p.steps)
+	lost, err := s.lostSteps(ctx, it, p.listing, offers, rec, p.steps)
+	p.steps = append(p.steps, lost...)
+	return p, err
 }
 
 // wantedOffers returns the offers that the entry's constraint and limit select and

@@ -56,6 +56,7 @@ type VersionRecord struct {
 	Reason  string    `json:"reason,omitempty"` // why it waits, is blocked, has drifted or is parked
 	Tries   int       `json:"tries,omitempty"`  // consecutive failures of a parked version
 	Retry   time.Time `json:"retry,omitzero"`   // when a parked version is tried again
+	Lost    int       `json:"lost,omitempty"`   // parts that the registry did not have at the last look
 
 	// Of a provider: the platforms that were asked for, "*" for all, and those
 	// of them that the origin does not have. Neither exists in older records.
@@ -66,6 +67,14 @@ type VersionRecord struct {
 	Subdir *string `json:"subdir,omitempty"`
 
 	published depot.Published // result of this run
+}
+
+// Problem returns what is to be said about a version in any state, "" for nothing.
+func (vr VersionRecord) Problem() string {
+	if vr.Reason == "" && vr.Lost > 0 {
+		return lostText(vr.Lost)
+	}
+	return vr.Reason
 }
 
 func newRecord(tag string) *Record {

@@ -129,8 +129,14 @@ func (rec *Record) applyStep(st Step, vr VersionRecord, err error) Result {
 		if st.Action == ActionPublish && errors.Is(err, oci.ErrTooLarge) {
 			rec.set(st.Entry, st.version, vr.parkVersion(st.known, err))
 		}
+		if st.Action == actionRepair && st.known.State != "" {
+			rec.set(st.Entry, st.version, st.known) // with what is lost
+		}
 	case st.Action == actionFailed || st.Action == actionParked:
 		res.Error = st.Reason
+		if st.learned {
+			rec.set(st.Entry, st.version, st.known)
+		}
 	case st.Action == ActionPrune:
 		rec.remove(st.Entry, st.version)
 	case st.run != nil:
@@ -182,6 +188,7 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 
 func (vr *VersionRecord) recordStored(it item, out depot.Published) {
 	vr.Digest = out.Digest
+	vr.Lost = 0
 	vr.Platforms = it.askedPlatforms()
 	vr.Subdir = it.subdir
 	vr.Absent = platformNames(out.Absent)

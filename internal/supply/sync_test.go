@@ -499,15 +499,7 @@ func TestSyncRepairs(t *testing.T) {
 	}
 	for _, daily := range []bool{false, true} {
 		for repo, root := range roots {
-			image, err := root.Image()
-			parts, path := image.Layers, "blobs/"
-			if err != nil {
-				parts, path = must.Get(root.Index())(t).Manifests, "manifests/"
-			}
-			for _, part := range parts {
-				req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+r.host+"/v2/"+repo.Name()+"/"+path+part.Digest.String(), nil))(t)
-				must.Get(http.DefaultClient.Do(req))(t).Body.Close()
-			}
+			r.lose(repo, root)
 		}
 		r.want(r.plan(file), "present 1.0.0", "present 1.2.3")
 		if r.repair = !daily; daily {
@@ -523,6 +515,62 @@ func TestSyncRepairs(t *testing.T) {
 			}
 		}
 	}
+}
+
+// lose removes the parts of a version from the registry.
+func (r *runner) lose(repo *oci.Repo, root oci.Manifest) {
+	r.t.Helper()
+	image, err := root.Image()
+	parts, path := image.Layers, "blobs/"
+	if err != nil {
+		parts, path = must.Get(root.Index())(r.t).Manifests, "manifests/"
+	}
+	for _, part := range parts {
+		req := must.Get(http.NewRequestWithContext(r.t.Context(), http.MethodDelete, "http://"+r.host+"/v2/"+repo.Name()+"/"+path+part.Digest.String(), nil))(r.t)
+		must.Get(http.DefaultClient.Do(req))(r.t).Body.Close()
+	}
+}
+
+// TestSyncRepairsEveryVersion: versions that the file does not select are looked at too, and
+// those that cannot be repaired are named by each run until they are whole.
+func TestSyncRepairsEveryVersion(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0")
+	all := moduleEntry(o, "")
+	newest := strings.Replace(all, "~> 1.0", "~> 1.2", 1)
+	r.apply(all)
+	repo := depottest.MustRepo(t, r.client, depottest.ModuleRepo)
+	lose := func(tag string) { t.Helper(); r.lose(repo, depottest.MustFetch(t, repo, tag)) }
+	problem := func(version, want string) {
+		t.Helper()
+		rec := must.Get(supply.ReadRecord(t.Context(), r.depot))(t)
+		if got := rec.Entries[vpcKey][version].Problem(); !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("recorded of %s: %q, want %q", version, got, want)
+		}
+	}
+	const lost = "the registry has lost 3 of its parts"
+	lose("1.0.0")
+	r.want(r.apply(newest), "present 1.2.0")
+	r.repair = true
+	r.want(r.apply(newest), "present 1.2.0", "repair 1.0.0 published")
+	r.want(r.apply(newest), "present 1.2.0")
+
+	lose("1.0.0")
+	o.git("branch", "old", "v1.0.0")
+	o.git("tag", "-d", "v1.0.0")
+	r.want(r.apply(newest), "present 1.2.0", "failed 1.0.0 error")
+	problem("1.0.0", lost)
+	r.repair = false
+	r.want(r.plan(newest), "present 1.2.0", "failed 1.0.0")
+	r.want(r.plan(""), "failed 1.0.0") // the entry has left the file
+	o.tag("v1.0.0", "# other")
+	r.want(r.apply(newest), "present 1.2.0", "repair 1.0.0 published error")
+	r.want(r.apply(all), "present 1.2.0", "present 1.1.0", "drift 1.0.0 drift")
+	problem("1.0.0", "; "+lost)
+	o.git("tag", "-f", "v1.0.0", "old")
+	r.want(r.apply(all), "present 1.2.0", "present 1.1.0", "adopt 1.0.0 published")
+	problem("1.0.0", lost)
+	r.want(r.apply(all), "present 1.2.0", "present 1.1.0", "repair 1.0.0 published")
+	problem("1.0.0", "")
 }
 
 // TestSyncRequests counts the requests to the registry for a new version: those
