@@ -155,7 +155,9 @@ func (t *Templates) resolveModule(ctx context.Context, e *template.Entry) *templ
 	before, known := t.Current(e.Template.Name)
 	known = known && before.Digest == out.Digest && before.Problem == ""
 	source, description, err := Resolve(ctx, t.o.Catalog, out.Template.Module)
+	_, misfits := errors.AsType[*MisfitError](err)
 	switch {
+	case misfits:
 	case err != nil && known && isTemporary(err):
 		return before
 	case err != nil:
@@ -168,7 +170,9 @@ func (t *Templates) resolveModule(ctx context.Context, e *template.Entry) *templ
 	case known && before.Source == source:
 		return before
 	}
-	out.Schema, err = template.NewSchema(out.Template, description)
+	if !misfits {
+		out.Schema, err = template.NewSchema(out.Template, description)
+	}
 	if err != nil {
 		e, passes := useOlder(ctx, t.o.Catalog, &out, source.Version, err)
 		if passes && known {
@@ -254,10 +258,13 @@ func Resolve(ctx context.Context, c *catalog.Catalog, ref template.ModuleRef) (t
 	}
 	described, err := Described(d, ref.Path)
 	if err != nil {
-		return source, described, fmt.Errorf("module %s %s: %w", m, v, err)
+		return source, described, &MisfitError{fmt.Errorf("module %s %s: %w", m, v, err)}
 	}
 	return source, described, nil
 }
+
+// MisfitError reports that a version of a module was read and is not what a template refers to.
+type MisfitError struct{ error }
 
 // unreadError is a registry error while reading a module.
 type unreadError struct {

@@ -58,8 +58,12 @@ func (s *fixture) module(version, config string) string {
 
 func (s *fixture) moduleAt(address, version, config string) string {
 	s.t.Helper()
+	return s.moduleOf(address, version, fstest.MapFS{"main.tf": {Data: []byte(config + "\n# " + version)}, "modules/small/main.tf": {Data: []byte("variable \"only\" {\n  type = string\n}\n")}})
+}
+
+func (s *fixture) moduleOf(address, version string, tree fstest.MapFS) string {
+	s.t.Helper()
 	m := addr.ModuleVersion{Module: must.Fixed(addr.ParseModule(address)), Version: must.Fixed(addr.ParseVersion(version))}
-	tree := fstest.MapFS{"main.tf": {Data: []byte(config + "\n# " + version)}, "modules/small/main.tf": {Data: []byte("variable \"only\" {\n  type = string\n}\n")}}
 	out := must.Get(s.depot.PublishModule(s.t.Context(), tree, m, depot.ModuleOptions{}))(s.t)
 	return out.Digest
 }
@@ -188,20 +192,21 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestBehind publishes a version with a new required input: a template that allows any
-// version stays at the last one that fits and reports that; one that names it has a
-// problem.
+// TestBehind publishes a version with a new required input and without a submodule: a template
+// that allows any version stays at the last one that fits and reports that; one that names it
+// has a problem.
 func TestBehind(t *testing.T) {
 	s := newFixture(t)
 	s.module("1.4.0", config)
 	s.module("1.5.0", config)
-	s.module("1.6.0", config+"variable \"zone\" {\n  type = string\n}\n")
+	s.moduleOf("net/vpc/aws", "1.6.0", fstest.MapFS{"main.tf": {Data: []byte(config + "variable \"zone\" {\n  type = string\n}\n")}})
 	s.file("a.hcl", templateText("a/any", `address = "net/vpc/aws"`, "")+
+		templateText("a/below", "address = \"net/vpc/aws\"\npath = \"modules/small\"", `inputs = { only = "y" }`)+
 		templateText("a/exact", "address = \"net/vpc/aws\"\nversion = \"1.6.0\"", "")+
 		templateText("a/fits", `address = "net/vpc/aws"`, `inputs = { zone = "a" }`))
 	all := templatesource.New(s.o)
 	s.load(all)
-	for name, want := range map[string]string{"a/any": "1.5.0", "a/exact": "", "a/fits": "1.6.0"} {
+	for name, want := range map[string]string{"a/any": "1.5.0", "a/below": "1.5.0", "a/exact": "", "a/fits": "1.6.0"} {
 		e, _ := all.Current(name)
 		if e.Source.Version != want || (e.Problem != "") != (want == "") || (e.Behind != "") != (want == "1.5.0") {
 			t.Errorf("%s: version %q, problem %q, behind %q", name, e.Source.Version, e.Problem, e.Behind)

@@ -89,6 +89,7 @@ const (
 // Reasons of conditions and events.
 const (
 	ReasonSynced              = "Synced"
+	ReasonBehind              = "Behind"
 	ReasonSuspended           = "Suspended"
 	ReasonPublished           = "Published"
 	ReasonPruned              = "Pruned"

@@ -28,7 +28,7 @@ import (
 func TestEveryReasonHelps(t *testing.T) {
 	file := must.Get(parser.ParseFile(token.NewFileSet(), "../../api/v1alpha1/group.go", nil, 0))(t)
 	// These reasons report success, or resolve themselves.
-	well := []string{"Synced", "Published", "Pruned", "Yanked", "Established", "Running", "Applied", "Destroying"}
+	well := []string{"Synced", "Behind", "Published", "Pruned", "Yanked", "Established", "Running", "Applied", "Destroying"}
 	n := 0
 	ast.Inspect(file, func(node ast.Node) bool {
 		spec, ok := node.(*ast.ValueSpec)

@@ -208,6 +208,9 @@ func (s Settings) templateEntry(o *v1alpha1.Template) *template.Entry {
 		return e
 	}
 	e.Source = source
+	if ready.Reason == v1alpha1.ReasonBehind {
+		e.Behind = ready.Message
+	}
 	return e
 }
 

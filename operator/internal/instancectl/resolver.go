@@ -3,6 +3,7 @@
 package instancectl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/instances/templatesource"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
@@ -98,6 +100,9 @@ func (r *resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 // invalid is an error that lasts until a user changes the Template or the module.
 type invalid struct{ error }
 
+// behind is why a Template stays at an older version of its module. The Template is Ready.
+type behind struct{ error }
+
 // resolve fills a status; the error says what is wrong with the Template.
 func (r *resolver) resolve(ctx context.Context, o *v1alpha1.Template) error {
 	t, err := readTemplate(o, r.knownConfig())
@@ -108,24 +113,62 @@ func (r *resolver) resolve(ctx context.Context, o *v1alpha1.Template) error {
 		return r.resolveChart(ctx, o, t)
 	}
 	o.Status.Source = t.Module.Address
-	source, module, err := r.Modules.Resolve(ctx, t.Module)
-	if err != nil {
-		return err
-	}
-	if len(module.Inputs) > maxInputs {
-		return invalid{fmt.Errorf("the schema of the inputs of module %s %s has %d bytes, at most %d are allowed", source.Module, source.Version, len(module.Inputs), maxInputs)}
-	}
-	if _, err := schemaOf(t, module.Inputs, module.Outputs); err != nil {
-		return invalid{err}
+	source, module, wrong := r.resolveModule(ctx, t, t.Module)
+	_, misfits := errors.AsType[invalid](wrong)
+	if wrong != nil && !misfits {
+		return wrong
 	}
 	versions, err := r.Modules.Versions(ctx, t.Module, maxVersions)
 	if err != nil {
 		return err
 	}
+	if misfits {
+		newest := source.Version
+		versions = slices.DeleteFunc(versions, func(v template.Source) bool { return v.Version == newest })
+		source, module, wrong = r.resolveOlder(ctx, t, versions, newest, wrong)
+	}
+	if _, is := errors.AsType[behind](wrong); wrong != nil && !is {
+		return wrong
+	}
 	if !slices.ContainsFunc(versions, func(v template.Source) bool { return v.Version == source.Version }) {
 		versions = append(versions, source)
 	}
-	return r.fillStatus(o, t, source, versions, module)
+	return cmp.Or(r.fillStatus(o, t, source, versions, module), wrong)
+}
+
+// resolveModule returns the version of a module that a reference names, if it fits a template.
+func (r *resolver) resolveModule(ctx context.Context, t *template.Template, ref template.ModuleRef) (template.Source, template.Module, error) {
+	source, module, err := r.Modules.Resolve(ctx, ref)
+	if _, is := errors.AsType[*templatesource.MisfitError](err); is {
+		return source, module, invalid{err}
+	}
+	if err != nil {
+		return source, module, err
+	}
+	if len(module.Inputs) > maxInputs {
+		return source, module, invalid{fmt.Errorf("the schema of the inputs of module %s %s has %d bytes, at most %d are allowed", source.Module, source.Version, len(module.Inputs), maxInputs)}
+	}
+	if _, err := schemaOf(t, module.Inputs, module.Outputs); err != nil {
+		return source, module, invalid{err}
+	}
+	return source, module, nil
+}
+
+// resolveOlder returns the highest of older versions that fits a template, with an error that
+// says why it is [behind]; none fits: the error is why the newest does not.
+func (r *resolver) resolveOlder(ctx context.Context, t *template.Template, older []template.Source, newest string, why error) (template.Source, template.Module, error) {
+	for _, v := range older {
+		ref := t.Module
+		ref.Version = v.Version
+		source, module, err := r.resolveModule(ctx, t, ref)
+		if err == nil {
+			return source, module, behind{fmt.Errorf("it stays at version %s of the module, since version %s does not fit: %w", source.Version, newest, why)}
+		}
+		if _, is := errors.AsType[invalid](err); !is && !errors.Is(err, oci.ErrNotFound) {
+			return source, module, err
+		}
+	}
+	return template.Source{}, template.Module{}, why
 }
 
 // fillStatus writes what a Template refers to, and the digest by which instances refer to it.
@@ -150,9 +193,13 @@ func templateVerdict(wrong error, version string) verdict.Verdict {
 		return verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonSynced, Message: "version " + version}
 	}
 	v := verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: wrong.Error()}
+	_, older := errors.AsType[behind](wrong)
 	_, stays := errors.AsType[invalid](wrong)
 	_, missing := errors.AsType[*fluxobj.MissingError](wrong) // its controller is not installed
 	switch {
+	case older:
+		v.State = verdict.Ready
+		v.Reason = v1alpha1.ReasonBehind
 	case stays:
 		v.State = verdict.Stalled
 		v.Reason = v1alpha1.ReasonInvalid

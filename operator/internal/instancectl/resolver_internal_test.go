@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// published are versions of a module, the highest first, each with the required input that it
+// has, or "".
+type published [][2]string
+
+func (p published) Resolve(_ context.Context, ref template.ModuleRef) (template.Source, template.Module, error) {
+	for _, v := range p {
+		if ref.Version == "" || ref.Version == v[0] {
+			required := ""
+			if v[1] != "" {
+				required = fmt.Sprintf(`,"required":[%q]`, v[1])
+			}
+			return sourceAt(v[0]), template.Module{Inputs: fmt.Appendf(nil, `{"properties":{"size":{"type":"string"},"zone":{"type":"string"}}%s}`, required)}, nil
+		}
+	}
+	return template.Source{}, template.Module{}, fmt.Errorf("no version %s", ref.Version)
+}
+
+func (p published) Versions(context.Context, template.ModuleRef, int) (all []template.Source, _ error) {
+	for _, v := range p {
+		all = append(all, sourceAt(v[0]))
+	}
+	return all, nil
+}
+
+// TestPublicationKeepsTemplates publishes a version with a new required input: a Template stays
+// Ready at the version that fits, also after it was edited, and says why.
+func TestPublicationKeepsTemplates(t *testing.T) {
+	scheme := runtime.NewScheme()
+	must.Succeed(t, v1alpha1.AddToScheme(scheme))
+	o := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: "okara", Name: "sandbox.vpc", Generation: 1}}
+	o.Spec.Executor = v1alpha1.ExecutorTerraform
+	o.Spec.Module = &v1alpha1.TemplateModule{Address: "net/vpc/aws"}
+	o.Spec.Parameters = []v1alpha1.TemplateParameter{{Name: "size"}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(o).WithObjects(o).Build()
+	settings := Settings{Namespace: o.Namespace}
+	for _, step := range []struct {
+		published     published
+		edit          func()
+		version, says string
+		ready         bool
+	}{
+		{published{{"1.4.0", ""}}, nil, "1.4.0", "version 1.4.0", true},
+		{published{{"1.5.0", "zone"}, {"1.4.0", ""}}, nil, "1.4.0", "it stays at version 1.4.0 of the module, since version 1.5.0 does not fit", true},
+		{published{{"1.6.0", "zone"}, {"1.5.0", "zone"}, {"1.4.0", ""}}, func() { o.Spec.Description = "newer" }, "1.4.0", "version 1.6.0 does not fit", true},
+		{published{{"1.7.0", ""}, {"1.6.0", "zone"}}, nil, "1.7.0", "version 1.7.0", true},
+		{published{{"1.7.0", ""}}, func() { o.Spec.Parameters[0].Name = "sizes" }, "1.7.0", "sizes", false},
+	} {
+		if step.edit != nil {
+			step.edit()
+			o.Generation++
+			must.Succeed(t, c.Update(t.Context(), o))
+		}
+		r := &resolver{Client: c, Options: Options{Settings: settings, Modules: step.published}, events: &events.FakeRecorder{}}
+		must.Get(r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}))(t)
+		must.Succeed(t, c.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+		is := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)
+		if o.Status.Version != step.version || (is.Status == metav1.ConditionTrue) != step.ready || !strings.Contains(is.Message, step.says) {
+			t.Errorf("%v: version %s, %+v", step.published, o.Status.Version, is)
+		}
+		e := settings.templateEntry(o)
+		if (e.Problem == "") != step.ready || (e.Behind != "") != strings.Contains(is.Message, "does not fit") {
+			t.Errorf("%v: problem %q, behind %q", step.published, e.Problem, e.Behind)
+		}
+		if strings.Contains(fmt.Sprint(o.Status.Versions), step.published[0][0]) != (e.Behind == "") {
+			t.Errorf("%v: it offers %v", step.published, o.Status.Versions)
+		}
+	}
+}
