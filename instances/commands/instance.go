@@ -41,7 +41,8 @@ Every command except "ledger" uses the server set by --server or OKARA_SERVER,
 with the token of --token-file or OKARA_TOKEN, or else the token that ` + "`tofu login`" + `
 stored.
 
-An instance is identified by its ID, ten letters and digits.`
+ID is the ID of an instance, ten letters and digits, or the name of one of your own
+that has not ended.`
 	cmd.AddCommand(
 		newInstanceCreate(reg), newInstanceList(reg), newInstanceShow(reg), newInstanceWait(reg), newInstanceLogs(reg), newInstanceOutputs(reg),
 		newInstanceExtend(reg), newInstanceUpdate(reg), newInstanceApprove(reg), newInstanceTransfer(reg), newInstanceDestroy(reg),
@@ -90,8 +91,34 @@ func (f *portalFlags) withClient(reg *cli.Registries, ask func(ctx context.Conte
 		if err != nil {
 			return err
 		}
+		if _, after, _ := strings.Cut(cmd.Use, " "); strings.HasPrefix(after, "ID") && args[0] != "" && addr.CheckInstance(args[0]) != nil {
+			if args, err = nameToID(cmd.Context(), c, args); err != nil {
+				return instanceError(err, nil)
+			}
+		}
 		return instanceError(ask(cmd.Context(), c, args), args)
 	}
+}
+
+// nameToID replaces the name of a live instance of the caller, the first argument, by its ID.
+// Names of others' instances do not count: anyone can choose them.
+func nameToID(ctx context.Context, c *portalclient.Client, args []string) ([]string, error) {
+	list, err := c.Instances(ctx, portalclient.Filter{Owner: "mine", Phase: "live"})
+	var ids []string
+	for _, i := range list.Instances {
+		if i.Name == args[0] {
+			ids = append(ids, i.ID)
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case len(ids) > 1:
+		return nil, cli.UsageError("several instances have the name %q, specify one by its ID: %s", args[0], strings.Join(ids, ", "))
+	case ids == nil:
+		return args, nil
+	}
+	return append(ids, args[1:]...), nil
 }
 
 // instanceVerb makes the RunE of a command from a change of the instance that is its first

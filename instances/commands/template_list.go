@@ -4,6 +4,7 @@ package commands
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -63,8 +64,8 @@ func newTemplateShow(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show TEMPLATE",
 		Short: "Show a template and its parameters",
-		Long: `Show the parameters of a template of a server (okara serve), and what happens to
-its instances.
+		Long: `Show the parameters of a template of a server (okara serve) with their values and
+defaults, and what happens to its instances.
 
 Exit codes: 0 done, 2 usage, 3 template not found or not visible to you, 5 denied.`,
 		Example:           "  okara instance template show sandbox/vpc --server https://okara.example.com",
@@ -82,19 +83,59 @@ Exit codes: 0 done, 2 usage, 3 template not found or not visible to you, 5 denie
 	return cmd
 }
 
-func parameterWhen(p api.Parameter) string {
+// parameterText is a parameter on one line: what it is, then which values it takes.
+func parameterText(p api.Parameter) string {
 	var all []string
-	for _, name := range slices.Sorted(maps.Keys(p.When)) {
-		var values []string
-		for _, value := range p.When[name] {
-			values = append(values, string(value))
+	add := func(is bool, format string, args ...any) {
+		if is {
+			all = append(all, fmt.Sprintf(format, args...))
 		}
-		all = append(all, name+" is "+strings.Join(values, " or "))
 	}
-	if all == nil {
-		return ""
+	add(p.Required, "required")
+	add(p.Sensitive, "sensitive")
+	add(p.Default != nil && !p.Sensitive, "default %s", p.Default)
+	add(len(p.Enum) > 0, "%s", joinValues(p.Enum))
+	add(p.Pattern != "", "matches %s", p.Pattern)
+	if p.Minimum != nil {
+		add(true, "at least %v", *p.Minimum)
 	}
-	return "  (only when " + strings.Join(all, ", and ") + ")"
+	if p.Maximum != nil {
+		add(true, "at most %v", *p.Maximum)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.When)) {
+		add(true, "only when %s is %s", name, joinValues(p.When[name]))
+	}
+	words := strings.TrimSpace(p.Name + "  " + p.Title)
+	if all != nil {
+		words += "  (" + strings.Join(all, ", ") + ")"
+	}
+	return words
+}
+
+func joinValues(values []json.RawMessage) string {
+	var texts []string
+	for _, v := range values {
+		texts = append(texts, string(v))
+	}
+	return strings.Join(texts, " or ")
+}
+
+// lifetimeText says how long an instance lives and what happens then.
+func lifetimeText(ttl *api.TTL) string {
+	if ttl == nil {
+		return "no end"
+	}
+	words := ttl.Default.String()
+	if ttl.Max > 0 {
+		words += ", at most " + ttl.Max.String()
+	}
+	if ttl.Extends > 0 {
+		words += ", can be extended " + text.Plural(ttl.Extends, "time")
+	}
+	if ttl.Extend > 0 {
+		words += " by " + ttl.Extend.String()
+	}
+	return strings.TrimSuffix(words+", then "+ttl.OnExpire, ", then ")
 }
 
 func templateRows(t api.Template) [][]string {
@@ -110,8 +151,10 @@ func templateRows(t api.Template) [][]string {
 	row("module", strings.TrimSpace(t.Module+" "+t.Version))
 	row("owner", t.Owner)
 	row("approval", t.Approval)
+	row("lifetime", lifetimeText(t.TTL))
+	row("hours", t.Hours)
 	for _, p := range t.Parameters {
-		row("parameter", strings.TrimSpace(p.Name+"  "+p.Title)+parameterWhen(p))
+		row("parameter", parameterText(p))
 	}
 	row("outputs", strings.Join(t.Outputs, ", "))
 	if t.Pool != nil {
