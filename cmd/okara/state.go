@@ -188,7 +188,7 @@ func writeState(a *cli.App, file string, state []byte, v statebackend.Version) e
 		_, err := a.Out.Write(state)
 		return err
 	}
-	if err := files.Replace(file, state, 0o600); err != nil {
+	if err := files.WriteOutput(file, state, 0o600); err != nil {
 		return err
 	}
 	return a.PrintResult(v, fmt.Sprintf("version %d, serial %d: %s", v.N, v.Serial, file))

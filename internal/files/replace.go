@@ -17,6 +17,20 @@ func Replace(name string, content []byte, mode fs.FileMode) error {
 	})
 }
 
+// WriteOutput is Replace for a file that the user names: if it is a device or a pipe, such as
+// /dev/stdout, the content is written to it.
+func WriteOutput(name string, content []byte, mode fs.FileMode) error {
+	if i, err := os.Stat(name); err != nil || i.Mode().IsRegular() {
+		return Replace(name, content, mode)
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Close())
+}
+
 // ReplaceWith is Replace with the content that write writes to the new file. If
 // write fails, the old file is kept.
 func ReplaceWith(name string, mode fs.FileMode, write func(*os.File) error) error {

@@ -4,6 +4,8 @@ package files_test
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -35,6 +37,31 @@ func TestReplace(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("the folder has %v, %v", left, err)
+	}
+}
+
+// TestWriteOutput writes through to what is no regular file, and replaces what is one.
+func TestWriteOutput(t *testing.T) {
+	r, w, err := os.Pipe()
+	must.Succeed(t, err)
+	pipe := fmt.Sprintf("/proc/self/fd/%d", w.Fd())
+	if _, err := os.Stat(pipe); err != nil {
+		t.Skip("this system has no /proc")
+	}
+	must.Succeed(t, files.WriteOutput(pipe, []byte("state"), 0o600))
+	w.Close()
+	if got, err := io.ReadAll(r); err != nil || string(got) != "state" {
+		t.Errorf("the pipe got %q, %v", got, err)
+	}
+	name := filepath.Join(t.TempDir(), "file")
+	for _, content := range []string{"longer", "new"} {
+		must.Succeed(t, files.WriteOutput(name, []byte(content), 0o600))
+		if got := must.Get(os.ReadFile(name))(t); string(got) != content {
+			t.Errorf("got %q, want %q", got, content)
+		}
+	}
+	if err := files.WriteOutput(filepath.Dir(name), nil, 0o600); err == nil {
+		t.Error("a folder was written")
 	}
 }
 
