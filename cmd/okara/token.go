@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,12 +21,12 @@ import (
 )
 
 func newToken(a *cli.App) *cobra.Command {
-	token := cli.Parent("token", "", "Create and list the static tokens of okara serve")
-	token.Long = `Create and list the static tokens of okara serve.
+	token := cli.Parent("token", "", "Create, list and revoke the static tokens of okara serve")
+	token.Long = `Create, list and revoke the static tokens of okara serve.
 
 They are in the file of okara serve --token-file, one per line: a name, the hash of the
-secret and the rights. To revoke a token, delete its line.`
-	token.AddCommand(newTokenNew(a), newTokenList(a))
+secret and the rights.`
+	token.AddCommand(newTokenNew(a), newTokenList(a), newTokenRevoke(a))
 	return token
 }
 
@@ -113,7 +114,7 @@ func addToken(a *cli.App, file string, t statictoken.Token) error {
 	}
 	err := statictoken.Add(file, t)
 	if errors.Is(err, fs.ErrExist) {
-		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: err}, "choose another name, or delete the line of the old token")
+		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: err}, "choose another name, or revoke the old token first: `okara admin token revoke`")
 	}
 	return err
 }
@@ -145,7 +146,7 @@ func giveToken(a *cli.App, file, text string, t statictoken.Token) error {
 		doc.Token = text
 		return a.PrintResult(doc, text)
 	}
-	if err := files.Replace(file, []byte(text), 0o600); err != nil {
+	if err := files.WriteOutput(file, []byte(text), 0o600); err != nil {
 		return err
 	}
 	return a.PrintResult(doc, "")
@@ -177,6 +178,45 @@ func newTokenList(a *cli.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&file, "token-file", "", "token `FILE` of okara serve")
+	return cmd
+}
+
+func newTokenRevoke(a *cli.App) *cobra.Command {
+	var file string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "revoke NAME",
+		Short: "Revoke a token: a running server refuses it within seconds",
+		Long: `Revoke a token of a token file. A running server that reads the file refuses it within
+seconds. A comment in the place of its line says when it was revoked; the name may be
+used again.
+
+Exit codes: 0 done, 2 usage, 3 no such token, 4 it is the only token of the file.`,
+		Example: `  okara admin token revoke ci --token-file tokens`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if file == "" {
+				return cli.UsageError("specify the token file with --token-file")
+			}
+			if err := a.ConfirmOverwrite(yes, "revoke token "+args[0]+" of "+file); err != nil {
+				return err
+			}
+			err := statictoken.Revoke(file, args[0], time.Now())
+			switch {
+			case errors.Is(err, statictoken.ErrOnly):
+				return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf("token %s: %w", args[0], err)}, "create another token first, with `okara admin token new`")
+			case errors.Is(err, fs.ErrNotExist):
+				return cli.WithHint(&cli.ExitError{Code: cli.ExitNotFound, Err: err}, "`okara admin token list --token-file %s` shows the names", file)
+			case err != nil:
+				return err
+			}
+			return a.PrintResult(struct {
+				Revoked string `json:"revoked"`
+			}{args[0]}, "revoked "+args[0])
+		},
+	}
+	cmd.Flags().StringVar(&file, "token-file", "", "token `FILE` of okara serve")
+	cli.AddYes(cmd.Flags(), &yes)
 	return cmd
 }
 

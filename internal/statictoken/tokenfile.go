@@ -211,3 +211,47 @@ func Add(file string, t Token) error {
 	_, err = f.WriteString(line)
 	return errors.Join(err, f.Sync(), f.Close())
 }
+
+// Revoke makes the line of a token a comment of the same length, in one write: mode, owner and
+// links of the file stay as they are, and a server that reads it meanwhile sees the old line or
+// the comment. An invalid file is not changed. Without such a token the error is
+// [fs.ErrNotExist], for the only token of the file, without which no server reads it, [ErrOnly].
+func Revoke(file, id string, now time.Time) error {
+	b, err := files.ReadLimited(file, maxTokenFile)
+	if err != nil {
+		return err
+	}
+	known, err := parseTokens(file, b)
+	if err != nil {
+		return err
+	}
+	at := int64(0)
+	found := int64(-1)
+	var comment []byte
+	for line := range bytes.Lines(b) {
+		field := strings.Fields(string(line))
+		if len(field) > 0 && !strings.HasPrefix(field[0], "#") {
+			if t, err := parseToken(field); err == nil && t.ID == id {
+				found = at
+				comment = []byte(strings.Repeat("#", len(bytes.TrimRight(line, "\r\n"))))
+				copy(comment, fmt.Sprintf("# %s %s revoked ", now.UTC().Format(time.DateOnly), id))
+			}
+		}
+		at += int64(len(line))
+	}
+	switch {
+	case found < 0:
+		return fmt.Errorf("%s has no token %s: %w", file, id, fs.ErrNotExist)
+	case len(known) == 1:
+		return ErrOnly
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(comment, found)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// ErrOnly is the error of [Revoke] for the only token of a file.
+var ErrOnly = errors.New("it is the only token of the file, and a server refuses a file without one")
