@@ -156,7 +156,7 @@ func announceItem(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, i
 		reg.Note("warning: %s", w)
 	}
 	if err == nil {
-		cli.NoteDelay(reg.App)
+		reg.Note("a front-end server shows the change within 30 s, or its cache.tag_ttl; okara's built-in registry immediately")
 	}
 	return e.Tag, err
 }

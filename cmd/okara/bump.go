@@ -126,13 +126,18 @@ func (c changedModules) findModules(ctx context.Context, folders []moduleFolder)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if hasType[*cli.ExitError](err) || errors.Is(err, oci.ErrUnavailable) || errors.Is(err, oci.ErrUnauthenticated) || errors.Is(err, oci.ErrDenied) {
+		if hasType[*cli.ExitError](err) || isWholeCall(err) {
 			return nil, fmt.Errorf("%s: %w", f.dir, err)
 		}
 		m.refuse(err)
 		all = append(all, m)
 	}
 	return all, nil
+}
+
+// isWholeCall reports whether an error is of the registry and these credentials, not of one item.
+func isWholeCall(err error) bool {
+	return errors.Is(err, oci.ErrUnavailable) || errors.Is(err, oci.ErrUnauthenticated) || errors.Is(err, oci.ErrDenied)
 }
 
 func (c changedModules) findModule(ctx context.Context, f moduleFolder) (changedModule, error) {

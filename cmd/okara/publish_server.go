@@ -78,9 +78,6 @@ func publishOne(reg *cli.Registries, s cli.ServerFlags, one func(publisher) (dep
 		cli.NoteWarnings(reg.App, out)
 		return cli.PublishHint(err)
 	}
-	if _, direct := p.(*depot.Depot); direct && !out.Existing {
-		cli.NoteDelay(reg.App)
-	}
 	return cli.PrintPublished(reg.App, out)
 }
 

@@ -103,7 +103,11 @@ func repositoriesBelow(ctx context.Context, reg *cli.Registries, prefix string) 
 	}
 	names, err := c.Repositories(ctx)
 	if err != nil {
-		return nil, cli.WithHint(fmt.Errorf("listing the repositories of %s: %w", host, err), "not every registry can list its repositories; specify them one by one, without --all")
+		err = fmt.Errorf("listing the repositories of %s: %w", host, err)
+		if isWholeCall(err) { // the hints of these say more
+			return nil, err
+		}
+		return nil, cli.WithHint(err, "not every registry can list its repositories; specify them one by one, without --all")
 	}
 	names = slices.DeleteFunc(names, func(n string) bool { return path != "" && n != path && !strings.HasPrefix(n, path+"/") })
 	for i, n := range names {

@@ -48,6 +48,7 @@ Each argument of the block can also be set as TF_BACKEND_OCI_<NAME>, and by
 -backend-config of init. Global flags of okara go before %[1]s's arguments.
 
 The program is %[1]s on PATH, or %[3]s; it must be 1.10 or newer.
+Its own help is printed by "okara %[2]s -help", that of a command by "okara %[2]s plan -help".
 With OKARA_PLUGIN_CACHE_DIR, an absolute path, the modules that are initialized share
 one copy of each provider there.
 
@@ -169,6 +170,11 @@ func noProgram(program, variable string, err error) error {
 	err = &cli.ExitError{Code: exitNoTool, Err: fmt.Errorf("looking for %s: %w", program, err)}
 	if variable == "" {
 		return cli.WithHint(err, "install it, or check PATH")
+	}
+	for _, other := range []string{"tofu", "terraform"} {
+		if _, lookErr := bridge.Look(other); lookErr == nil && !strings.Contains(program, other) {
+			return cli.WithHint(err, "%s is installed: run `okara %s`; or install %s, or specify it with %s", other, other, program, variable)
+		}
 	}
 	return cli.WithHint(err, "install it, or specify it with %s", variable)
 }

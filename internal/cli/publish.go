@@ -203,8 +203,3 @@ func conflictHint(c *depot.ConflictError) string {
 	}
 	return hint
 }
-
-// NoteDelay says when a front-end shows a change that was made directly in the registry.
-func NoteDelay(a *App) {
-	a.Note("a front-end server shows the change within 30 s, or its cache.tag_ttl; okara's built-in registry immediately")
-}

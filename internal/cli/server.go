@@ -40,6 +40,9 @@ func OpenFrontEnd(reg *Registries, s ServerFlags, progress func(depot.Event)) (*
 		return nil, UsageError("--server and --registry are mutually exclusive")
 	case s.URL == "" && (reg.Registry == "" || s.Both):
 		s.URL = reg.Getenv("OKARA_SERVER")
+		if other := reg.Getenv("OKARA_REGISTRY"); s.URL != "" && other != "" && !s.Both {
+			reg.Note("using the server of OKARA_SERVER, %s, not the registry of OKARA_REGISTRY; --registry %s uses that", s.URL, other)
+		}
 	}
 	if s.URL == "" {
 		if s.TokenFile != "" || s.Audience != "" {
