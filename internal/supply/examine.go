@@ -173,7 +173,7 @@ func (s *Syncer) lostSteps(ctx context.Context, it item, l *depot.Listing, offer
 					return nil
 				}
 				fallthrough
-			case at < 0 && it.list == nil:
+			case at < 0 && it.publish == nil:
 				st = failedStep(fmt.Errorf("%s, and no entry says where to get them", lostText(lost)))
 			case at < 0:
 				st = failedStep(fmt.Errorf("%s, and the origin does not have the version", lostText(lost)))

@@ -130,8 +130,8 @@ type item struct {
 	kind    string    // of the address
 	repo    *oci.Repo
 	list    func(ctx context.Context) ([]offer, error)
-	publish func(ctx context.Context, o offer, c depot.Check) (depot.Published, error)
-	read    func(ctx context.Context, o offer) error // reads the manifest of a tag of a repository; nil: the origin is none
+	publish func(ctx context.Context, o offer, c depot.Check) (depot.Published, error) // nil: the set does not have the entry any more
+	read    func(ctx context.Context, o offer) error                                   // reads the manifest of a tag of a repository; nil: the origin is none
 
 	platforms []addr.Platform // of a provider, see [ProviderEntry]
 	mirrors   bool            // it is a provider
@@ -155,7 +155,7 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	items, err := s.items()
+	items, err := s.items(common)
 	if err != nil {
 		return nil, err
 	}
@@ -192,43 +192,10 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 		p.records[it.key] = records[i]
 		p.listings[it.key] = found[i].listing
 	}
-	if common == nil { // each entry has its own
-		return p, nil
-	}
-	unlisted := s.o.Set.unlistedEntries(common)
-	p.Kept = append(p.Kept, unlisted...)
-	for _, d := range unlisted {
-		steps, err := s.unlistedSteps(ctx, d.Entry, common)
-		if err != nil {
-			steps = []Step{failedStep(err)}
-		}
-		for _, st := range steps {
-			st.Entry = d.Entry
-			p.Steps = append(p.Steps, st)
-		}
-		p.records[d.Entry] = common
+	if common != nil { // not that of a single entry
+		p.Kept = append(p.Kept, s.o.Set.unlistedEntries(common)...)
 	}
 	return p, nil
-}
-
-// unlistedSteps returns a step for each version that has lost parts, of an entry that
-// is not in the set any more.
-func (s *Syncer) unlistedSteps(ctx context.Context, entry string, rec *Record) ([]Step, error) {
-	kind, address, _ := strings.Cut(entry, " ")
-	known, err := addr.ParseItem(address)
-	wasLost := slices.ContainsFunc(rec.Versions(entry), func(v string) bool { return rec.Entries[entry][v].Lost > 0 })
-	if err != nil || known.Kind != kind || !s.o.Repair && !wasLost {
-		return nil, nil
-	}
-	r, err := s.d.Repo(known.Repository(s.d.Options().Layout))
-	if err != nil {
-		return nil, err
-	}
-	l, err := depot.ReadListing(ctx, r, kind, nil)
-	if err != nil {
-		return nil, err
-	}
-	return s.lostSteps(ctx, item{key: entry, kind: kind, repo: r}, l, nil, rec, nil)
 }
 
 // commonRecord returns the common record of earlier runs; nil if each entry has a
@@ -308,7 +275,9 @@ func (s *Syncer) planEntry(ctx context.Context, it item, rec *Record) (p entryPl
 	if s.o.Once {
 		return p, nil
 	}
-	p.kept = it.withoutStep(p.listing, offers, p.steps)
+	if it.publish != nil {
+		p.kept = it.withoutStep(p.listing, offers, p.steps)
+	}
 	lost, err := s.lostSteps(ctx, it, p.listing, offers, rec, p.steps)
 	p.steps = append(p.steps, lost...)
 	return p, err

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -240,8 +241,9 @@ func (s *Syncer) rescan(ctx context.Context, it item, v addr.Version, known Vers
 	return known, nil
 }
 
-// items converts the entries of the depot file into items.
-func (s *Syncer) items() ([]item, error) {
+// items converts the entries of the depot file into items, and those that left it and have
+// versions to look at.
+func (s *Syncer) items(common *Record) ([]item, error) {
 	var items []item
 	for _, e := range s.o.Set.Modules {
 		it, err := s.moduleItem(e)
@@ -256,6 +258,22 @@ func (s *Syncer) items() ([]item, error) {
 			return nil, fmt.Errorf("%s: %w", e.Where, err)
 		}
 		items = append(items, it)
+	}
+	if common == nil {
+		return items, nil
+	}
+	for _, d := range s.o.Set.unlistedEntries(common) {
+		kind, address, _ := strings.Cut(d.Entry, " ")
+		known, err := addr.ParseItem(address)
+		isLost := func(v string) bool { return common.Entries[d.Entry][v].Lost > 0 }
+		if err != nil || known.Kind != kind || !s.o.Repair && !slices.ContainsFunc(common.Versions(d.Entry), isLost) {
+			continue
+		}
+		r, err := s.d.Repo(known.Repository(s.d.Options().Layout))
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item{key: d.Entry, kind: kind, repo: r, list: func(context.Context) ([]offer, error) { return nil, nil }})
 	}
 	return items, nil
 }
