@@ -193,6 +193,12 @@ func (a *archives) deliver(w http.ResponseWriter, r delivery, d oci.Descriptor, 
 	defer func() { _ = src.Close() }() // only read
 	if r.Method == http.MethodGet && !notModified(r.Request, d) {
 		to, err := a.locate(r, src, coming)
+		if errors.Is(err, oci.ErrNotFound) && coming == nil { // its size was known before the registry lost it
+			r.catalog.Blobs.ForgetSize(r.blob.Repository, r.blob.Hex)
+			if _, again, pulled := r.pull.findArchive(r.Context(), a.kit.Client(r.Request), r.blob); pulled == nil {
+				to, err = a.locate(r, src, again)
+			}
+		}
 		if err != nil {
 			return a.missingArchive(r, err)
 		}
@@ -395,6 +401,7 @@ func (a *archives) dropLost(r delivery) {
 	}
 	a.log.Error("the archive of a listed version was not found in the registry; the version is no longer listed",
 		"repository", r.blob.Repository, "tag", v.Tag(), "digest", "sha256:"+r.blob.Hex, "file", r.blob.File)
+	r.pull.restore(r.Context(), item.Provider, v)
 }
 
 // sender is a paced response that counts the bytes sent.

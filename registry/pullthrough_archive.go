@@ -280,11 +280,19 @@ func (p *pullThrough) resume(ctx context.Context, r *originRelease) {
 		_, ok := p.catalog.Blobs.KnownSize(r.version.Repository, t.Zh)
 		return ok
 	})
-	if !here || !r.resumed.CompareAndSwap(false, true) {
+	if here && r.resumed.CompareAndSwap(false, true) {
+		p.restore(ctx, r.release.Provider, r.release.Version)
+	}
+}
+
+// restore records the job for a version of which the registry lacks parts, if a rule
+// allows it.
+func (p *pullThrough) restore(ctx context.Context, a addr.Provider, v addr.Version) {
+	if rule, ok := p.rule(a); !ok || !rule.Versions.Allows(v) {
 		return
 	}
-	if err := p.enqueue(ctx, r.release.Provider, r.release.Version); err != nil {
-		p.log.Warn("pull-through: job not recorded", "provider", r.release.Provider.String(), "version", r.release.Version.String(), "error", err)
+	if err := p.enqueue(ctx, a, v); err != nil {
+		p.log.Warn("pull-through: job not recorded", "provider", a.String(), "version", v.String(), "error", err)
 	}
 }
 

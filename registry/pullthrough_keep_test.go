@@ -3,13 +3,14 @@
 package registry_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -68,27 +69,44 @@ func TestPullThroughAllows(t *testing.T) {
 	}
 }
 
-// TestPullThroughKeepsLost checks that a version that the registry lost is not
-// listed because of its origin: a request for it would return the lost one.
-func TestPullThroughKeepsLost(t *testing.T) {
+// TestPullThroughRestores removes the package of a stored version from the registry: the client
+// gets it from the origin, and the registry gets back what it lost, if the origin is away as soon
+// as it is back.
+func TestPullThroughRestores(t *testing.T) {
 	from, zips := newOrigin(t)
+	up := from.base
 	storage := ocitest.Handler(t, ocitest.Quirks{})
-	lost := ""
-	f := newOffline(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if lost != "" && strings.HasSuffix(r.URL.Path, lost) {
-			http.NotFound(w, r)
-			return
+	bubble(t, func(t *testing.T) {
+		f := newOffline(t, storage, pullFrom(from))
+		f.provider(t, release{address: "example.com/acme/dns", version: "1.1.0"})
+		f.start(t)
+		f.get(t, f.archive(t, "linux_amd64"))
+		synctest.Wait() // the job has completed 1.2.0
+		for _, away := range []bool{false, true} {
+			time.Sleep(25 * time.Hour) // a job is recorded once a day
+			link := f.archive(t, "linux_amd64")
+			for _, zip := range zips {
+				w := httptest.NewRecorder()
+				storage.ServeHTTP(w, httptest.NewRequest(http.MethodDelete, "/v2/"+pulledRepo+"/blobs/sha256:"+hexSum(zip), nil))
+				must.Equal(t, "DELETE", w.Code, http.StatusAccepted)
+			}
+			if away {
+				from.base = always(ocitest.Refuse)
+				must.Equal(t, "the archive", f.ask(link).StatusCode, http.StatusNotFound)
+				from.base = up
+				time.Sleep(time.Hour) // the job is tried again
+			} else if got := f.get(t, link); !bytes.Equal(got, zips["linux_amd64"]) {
+				t.Error("the archive has other bytes")
+			}
+			synctest.Wait()
+			repo := f.repo(t, pulledRepo)
+			root := must.Fixed(repo.Fetch(t.Context(), "1.2.0"))
+			must.Equal(t, "lost parts", len(must.Fixed(depot.LostParts(t.Context(), repo, root))), 0)
 		}
-		storage.ServeHTTP(w, r)
-	}), pullFrom(from))
-	f.provider(t, release{address: "example.com/acme/dns", version: "1.1.0"})
-	f.provider(t, release{address: "example.com/acme/dns", version: "1.2.0"})
-	link := f.archive(t, "linux_amd64")
-	lost = hexSum(zips["linux_amd64"])
-	if resp := f.ask(link); resp.StatusCode != http.StatusNotFound {
-		t.Errorf("the archive: %s", resp.Status)
-	}
-	must.Equal(t, "index.json", string(f.get(t, pulledMirror+"index.json")), `{"versions":{"1.0.0":{},"1.1.0":{}}}`+"\n")
+		if got := f.get(t, f.archive(t, "linux_amd64")); !bytes.Equal(got, zips["linux_amd64"]) {
+			t.Error("the archive has other bytes")
+		}
+	})
 }
 
 // TestPullThroughKeepsWithdrawn checks that a withdrawn version is not restored

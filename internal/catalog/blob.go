@@ -48,6 +48,11 @@ func (b *Blobs) KeepSize(repository string, d oci.Descriptor) {
 	b.sizes.Put(repository+"@"+d.Digest.Encoded(), d.Size)
 }
 
+// ForgetSize drops the size of a blob that is lost.
+func (b *Blobs) ForgetSize(repository, sha256hex string) {
+	b.sizes.Forget(repository + "@" + sha256hex)
+}
+
 // KnownSize returns the size of a blob that is known to be in the repository, without a
 // request.
 func (b *Blobs) KnownSize(repository, sha256hex string) (int64, bool) {

@@ -114,7 +114,7 @@ func dropLost(ctx context.Context, c *Catalog, r *oci.Repo, repository string, l
 			if err == nil {
 				back = true
 				c.lost.removeLost(repository, v, lost)
-				c.lost.blobs.sizes.Forget(repository + "@" + lost)
+				c.lost.blobs.ForgetSize(repository, lost)
 			} else if !errors.Is(err, oci.ErrNotFound) {
 				c.lost.log.Warn("a lost version was not looked for", "repository", repository, "tag", v.Tag(), "error", err)
 			}
