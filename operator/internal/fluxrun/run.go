@@ -207,31 +207,15 @@ func (r *Runner) copy(ctx context.Context, run *Run, c Copy) (*corev1.Secret, er
 
 // values returns the values of the keys of a Secret that allows this use.
 func (r *Runner) values(ctx context.Context, c Copy) (map[string][]byte, error) {
-	lacks := func(format string, args ...any) error {
-		return &verdict.Problem{Reason: v1alpha1.ReasonSecretMissing, Message: fmt.Sprintf(format, args...), After: soon, Retry: true}
-	}
-	from := &corev1.Secret{}
-	err := r.Client.Get(ctx, c.From, from)
-	if apierrors.IsNotFound(err) {
-		return nil, lacks("Secret %s%s does not exist", c.From.Name, c.Where)
-	}
-	if err != nil {
-		return nil, err
-	}
-	agrees := func(use string) bool { return strings.TrimSpace(use) == c.Use }
-	if !slices.ContainsFunc(strings.Split(from.Annotations[v1alpha1.AnnotationUse], ","), agrees) {
-		return nil, &verdict.Problem{
-			Reason: v1alpha1.ReasonSecretNotAllowed, Message: fmt.Sprintf("Secret %s does not allow this use: annotate it with %s=%s", c.From.Name, v1alpha1.AnnotationUse, c.Use), After: soon,
-		}
-	}
-	if c.Keys == nil {
-		return from.Data, nil
+	from, err := verdict.ReadSecret(ctx, r.Client, c.From, c.Where, c.Use)
+	if err != nil || c.Keys == nil {
+		return from.Data, err
 	}
 	data := map[string][]byte{}
 	for _, key := range c.Keys {
 		value, ok := from.Data[key]
 		if !ok {
-			return nil, lacks("Secret %s has no key %s", c.From.Name, key)
+			return nil, &verdict.Problem{Reason: v1alpha1.ReasonSecretMissing, Message: fmt.Sprintf("Secret %s has no key %s", c.From.Name, key), After: soon, Retry: true}
 		}
 		data[key] = value
 	}

@@ -30,7 +30,7 @@ func (f FoundChart) Resolve(_ context.Context, o *v1alpha1.Template) (template.S
 // ResolvedChart runs the controller of Templates on a Template of a chart.
 func ResolvedChart(t *testing.T, c client.Client, o *v1alpha1.Template, found FoundChart) reconcile.Result {
 	t.Helper()
-	r := &resolver{Client: c, Options: Options{Settings: Settings{Namespace: o.Namespace}, Charts: found}}
+	r := &resolver{Client: c, live: c, Options: Options{Settings: Settings{Namespace: o.Namespace}, Charts: found}}
 	again := must.Get(r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}))(t)
 	must.Succeed(t, c.Get(t.Context(), client.ObjectKeyFromObject(o), o))
 	return again

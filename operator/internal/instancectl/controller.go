@@ -96,7 +96,7 @@ func Setup(mgr ctrl.Manager, live client.Client, o Options) error {
 	if err != nil || o.Modules == nil {
 		return err
 	}
-	return (&resolver{mgr.GetClient(), o, c.events}).setup(mgr)
+	return (&resolver{mgr.GetClient(), o, live, c.events}).setup(mgr)
 }
 
 // Reconcile does all that is due, and returns after how long more may be due. After an

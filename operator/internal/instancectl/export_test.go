@@ -33,7 +33,7 @@ func (registry) Versions(context.Context, template.ModuleRef, int) ([]template.S
 // Resolved runs the controller of Templates on one of them.
 func Resolved(t *testing.T, c client.Client, o *v1alpha1.Template) {
 	t.Helper()
-	r := &resolver{Client: c, Options: Options{Settings: Settings{Namespace: o.Namespace}, Modules: registry{}}}
+	r := &resolver{Client: c, live: c, Options: Options{Settings: Settings{Namespace: o.Namespace}, Modules: registry{}}}
 	must.Get(r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}))(t)
 	must.Succeed(t, c.Get(t.Context(), client.ObjectKeyFromObject(o), o))
 }

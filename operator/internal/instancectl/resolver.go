@@ -37,6 +37,9 @@ const (
 	resolveEvery = time.Minute
 	// pendingEvery is how often a Template is checked while its chart is being fetched.
 	pendingEvery = 2 * time.Second
+	// UseCredentials is the value of the annotation okara.dev/use on Secrets of the operator
+	// that templates may name, and OfOperator says in messages where they are.
+	UseCredentials, OfOperator = "instances", " of the operator's namespace"
 )
 
 // Modules is the access to modules in the registry.
@@ -61,6 +64,7 @@ var ErrPending = errors.New("pending")
 type resolver struct {
 	client.Client
 	Options
+	live   client.Reader // not cached, for Secrets
 	events events.EventRecorder
 }
 
@@ -81,6 +85,9 @@ func (r *resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	}
 	next := o.DeepCopy()
 	wrong := r.resolve(ctx, next)
+	if _, older := errors.AsType[behind](wrong); wrong == nil || older {
+		wrong = cmp.Or(r.checkCredentials(ctx, next), wrong)
+	}
 	if ctx.Err() != nil {
 		return reconcile.Result{}, ctx.Err()
 	}
@@ -134,6 +141,16 @@ func (r *resolver) resolve(ctx context.Context, o *v1alpha1.Template) error {
 		versions = append(versions, source)
 	}
 	return cmp.Or(r.fillStatus(o, t, source, versions, module), wrong)
+}
+
+// checkCredentials checks that the Secrets which a Template names exist and allow it.
+func (r *resolver) checkCredentials(ctx context.Context, o *v1alpha1.Template) error {
+	for _, name := range o.Spec.Credentials {
+		if _, err := verdict.ReadSecret(ctx, r.live, client.ObjectKey{Namespace: r.Operator, Name: name}, OfOperator, UseCredentials); err != nil {
+			return fmt.Errorf("credentials: %w", err)
+		}
+	}
+	return nil
 }
 
 // resolveModule returns the version of a module that a reference names, if it fits a template.
@@ -196,7 +213,10 @@ func templateVerdict(wrong error, version string) verdict.Verdict {
 	_, older := errors.AsType[behind](wrong)
 	_, stays := errors.AsType[invalid](wrong)
 	_, missing := errors.AsType[*fluxobj.MissingError](wrong) // its controller is not installed
+	secret, lacks := errors.AsType[*verdict.Problem](wrong)
 	switch {
+	case lacks:
+		v.State, v.Reason = secret.Verdict().State, secret.Reason
 	case older:
 		v.State = verdict.Ready
 		v.Reason = v1alpha1.ReasonBehind

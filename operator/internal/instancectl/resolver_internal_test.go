@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,16 +46,19 @@ func (p published) Versions(context.Context, template.ModuleRef, int) (all []tem
 	return all, nil
 }
 
-// TestPublicationKeepsTemplates publishes a version with a new required input: a Template stays
-// Ready at the version that fits, also after it was edited, and says why.
-func TestPublicationKeepsTemplates(t *testing.T) {
+// TestTemplateResolves publishes a version with a new required input: a Template stays
+// Ready at the version that fits, also after it was edited, and says why. One whose Secret is
+// missing or does not allow the use is not Ready.
+func TestTemplateResolves(t *testing.T) {
 	scheme := runtime.NewScheme()
 	must.Succeed(t, v1alpha1.AddToScheme(scheme))
+	must.Succeed(t, corev1.AddToScheme(scheme))
 	o := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: "okara", Name: "sandbox.vpc", Generation: 1}}
 	o.Spec.Executor = v1alpha1.ExecutorTerraform
 	o.Spec.Module = &v1alpha1.TemplateModule{Address: "net/vpc/aws"}
 	o.Spec.Parameters = []v1alpha1.TemplateParameter{{Name: "size"}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(o).WithObjects(o).Build()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "okara-system", Name: "aws"}}
 	settings := Settings{Namespace: o.Namespace}
 	for _, step := range []struct {
 		published     published
@@ -67,13 +71,22 @@ func TestPublicationKeepsTemplates(t *testing.T) {
 		{published{{"1.6.0", "zone"}, {"1.5.0", "zone"}, {"1.4.0", ""}}, func() { o.Spec.Description = "newer" }, "1.4.0", "version 1.6.0 does not fit", true},
 		{published{{"1.7.0", ""}, {"1.6.0", "zone"}}, nil, "1.7.0", "version 1.7.0", true},
 		{published{{"1.7.0", ""}}, func() { o.Spec.Parameters[0].Name = "sizes" }, "1.7.0", "sizes", false},
+		{published{{"1.8.0", "zone"}, {"1.7.0", ""}}, func() {
+			o.Spec.Parameters[0].Name = "size"
+			o.Spec.Credentials = []string{"aws"}
+		}, "1.7.0", "credentials: Secret aws of the operator's namespace does not exist", false},
+		{published{{"1.7.0", ""}}, func() { must.Succeed(t, c.Create(t.Context(), secret)) }, "1.7.0", "credentials: Secret aws does not allow this use", false},
+		{published{{"1.7.0", ""}}, func() {
+			secret.Annotations = map[string]string{v1alpha1.AnnotationUse: "instances"}
+			must.Succeed(t, c.Update(t.Context(), secret))
+		}, "1.7.0", "version 1.7.0", true},
 	} {
 		if step.edit != nil {
 			step.edit()
 			o.Generation++
 			must.Succeed(t, c.Update(t.Context(), o))
 		}
-		r := &resolver{Client: c, Options: Options{Settings: settings, Modules: step.published}, events: &events.FakeRecorder{}}
+		r := &resolver{Client: c, live: c, Options: Options{Settings: settings, Operator: secret.Namespace, Modules: step.published}, events: &events.FakeRecorder{}}
 		must.Get(r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}))(t)
 		must.Succeed(t, c.Get(t.Context(), client.ObjectKeyFromObject(o), o))
 		is := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)
@@ -84,7 +97,7 @@ func TestPublicationKeepsTemplates(t *testing.T) {
 		if (e.Problem == "") != step.ready || (e.Behind != "") != strings.Contains(is.Message, "does not fit") {
 			t.Errorf("%v: problem %q, behind %q", step.published, e.Problem, e.Behind)
 		}
-		if strings.Contains(fmt.Sprint(o.Status.Versions), step.published[0][0]) != (e.Behind == "") {
+		if strings.Contains(fmt.Sprint(o.Status.Versions), step.published[0][0]) != (step.published[0][1] == "") {
 			t.Errorf("%v: it offers %v", step.published, o.Status.Versions)
 		}
 	}

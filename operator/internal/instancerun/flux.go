@@ -62,16 +62,13 @@ const (
 	endTries = 3
 	// valuesKey is the key with values for a chart in a Secret of a template's credentials.
 	valuesKey = "values.yaml"
-	// useCredentials is the value of the annotation okara.dev/use on Secrets of the operator
-	// that templates may name.
-	useCredentials = "instances"
 )
 
 func (x *Flux) runOf(a instancectl.Attempt) (r *fluxrun.Run, err error) {
 	r = &fluxrun.Run{RunNamespace: &fluxobj.RunNamespace{Name: a.Namespace, UID: a.UID, Network: x.o.Network, Charts: a.Source.Chart != ""}}
 	for _, name := range a.Template.Credentials {
 		r.Copies = append(r.Copies, fluxrun.Copy{
-			From: client.ObjectKey{Namespace: x.o.Operator, Name: name}, Where: " of the operator's namespace", Use: useCredentials, Name: CopyOf(name), Env: true,
+			From: client.ObjectKey{Namespace: x.o.Operator, Name: name}, Where: instancectl.OfOperator, Use: instancectl.UseCredentials, Name: CopyOf(name), Env: true,
 		})
 	}
 	if a.Source.Chart != "" {
