@@ -256,7 +256,9 @@ func runOfAnswer(a lifecycle.Answer, err error) (tfe.Run, error) {
 	if u == nil {
 		return tfe.Run{}, tfe.ErrNoRun
 	}
-	return remoteRun(u), nil
+	is := remoteRun(u)
+	is.Repeated = a.Repeat
+	return is, nil
 }
 
 func (r *remoteRuns) Act(ctx context.Context, w tfe.Workspace, record string, n int, d tfe.Decision) (tfe.Run, error) {

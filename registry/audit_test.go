@@ -95,7 +95,7 @@ func TestAudit(t *testing.T) {
 			"decision": "allowed", "rule": "publish:module:net/**",
 		}},
 		{"change that is there", func() { f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", publisherToken, archive) },
-			map[string]any{"msg": "change", "status": 200.0, "outcome": "done"}},
+			map[string]any{"msg": "decision", "action": "publish", "decision": "allowed"}},
 		{"other content", func() {
 			f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", publisherToken, depottest.ZipOf(t, map[string]string{"main.tf": "# 2"}))
 		}, map[string]any{"msg": "refused", "status": 409.0, "outcome": "refused"}},

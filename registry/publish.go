@@ -258,17 +258,16 @@ func (p *publishing) recordPublished(v *view, g access.Grant, address string, c 
 	result := "done"
 	c.Digest = out.Digest
 	c.Status = http.StatusCreated
-	switch {
-	case err != nil:
+	if err != nil {
 		c.Status, _ = classifyError(v.reportedError(publishError(err)))
 		result = http.StatusText(c.Status)
-	case out.Existing:
-		c.Status = http.StatusOK
 	}
 	if c.Action == rights.Publish {
 		p.metrics.publish.WithLabelValues(string(g.Kind()), result).Inc()
 	}
-	g.Record(address, c)
+	if !out.Existing || err != nil { // otherwise an earlier request did it
+		g.Record(address, c)
+	}
 }
 
 // writeDocument sends the answer to a change, which must not be cached.

@@ -315,8 +315,8 @@ func (o Owned) Check(ctx context.Context, workspace, id string) error {
 	return nil
 }
 
-// Lock is [Store.Lock]. It checks the owner in the list of the lock.
-func (o Owned) Lock(ctx context.Context, workspace string, info LockInfo) (*Lock, error) {
+// LockWhen is [Store.LockWhen]. It checks the owner in the list of the lock.
+func (o Owned) LockWhen(ctx context.Context, workspace string, info LockInfo, fit func(context.Context, *Listing) error) (*Lock, error) {
 	if _, ok := o.s.Holding(workspace, info.ID); ok {
 		if err := o.Check(ctx, workspace, info.ID); err != nil {
 			return nil, err
@@ -325,7 +325,10 @@ func (o Owned) Lock(ctx context.Context, workspace string, info LockInfo) (*Lock
 	asked := false
 	l, err := o.s.LockWhen(ctx, workspace, info, func(ctx context.Context, l *Listing) error {
 		asked = true
-		return l.Owned(ctx, workspace, o.owner)
+		if err := l.Owned(ctx, workspace, o.owner); err != nil {
+			return err
+		}
+		return fit(ctx, l)
 	})
 	if err == nil && asked {
 		o.noteIn(l)

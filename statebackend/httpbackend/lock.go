@@ -26,10 +26,13 @@ func (s *Server) lock(w http.ResponseWriter, r *http.Request, t target) error {
 	if info.ID == "" {
 		return fmt.Errorf("%w: lock information has no ID", errBody)
 	}
-	if _, err := s.takeLock(r.Context(), t, info); err != nil {
+	_, fresh, err := s.takeLock(r.Context(), t, info)
+	if err != nil {
 		return err
 	}
-	s.noteChange(access.Change{Action: "lock", Lock: info.ID, Detail: statebackend.Version{Operation: info.Operation}.Why()})
+	if fresh {
+		s.noteChange(access.Change{Action: "lock", Lock: info.ID, Detail: statebackend.Version{Operation: info.Operation}.Why()})
+	}
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
@@ -85,27 +88,33 @@ const (
 const writeTime = time.Hour
 
 // takeLock locks for the server's owner. It also ends a temporary lock that a killed server
-// left, which no client would release.
-func (s *Server) takeLock(ctx context.Context, t target, info statebackend.LockInfo) (*statebackend.Lock, error) {
-	l, err := s.tryLock(ctx, t, info)
+// left, which no client would release. The lock is not fresh if this server had it already.
+func (s *Server) takeLock(ctx context.Context, t target, info statebackend.LockInfo) (l *statebackend.Lock, fresh bool, err error) {
+	l, fresh, err = s.tryLock(ctx, t, info)
 	e, locked := errors.AsType[*statebackend.LockedError](err)
 	if !locked || e.Held.Info != ownLockInfo || e.Since < ownLockOver {
-		return l, err
+		return l, fresh, err
 	}
 	if err := s.checkOwner(ctx, t, e.Held.ID); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := s.forceUnlock(ctx, t, e.Held.ID); err != nil && !errors.Is(err, oci.ErrNotFound) {
-		return nil, err
+		return nil, false, err
 	}
 	return s.tryLock(ctx, t, info)
 }
 
-func (s *Server) tryLock(ctx context.Context, t target, info statebackend.LockInfo) (*statebackend.Lock, error) {
-	if s.owner == "" {
-		return t.store.Lock(ctx, t.workspace, info)
+func (s *Server) tryLock(ctx context.Context, t target, info statebackend.LockInfo) (l *statebackend.Lock, fresh bool, err error) {
+	fit := func(context.Context, *statebackend.Listing) error {
+		fresh = true
+		return nil
 	}
-	return t.store.OwnedBy(s.owner).Lock(ctx, t.workspace, info)
+	if s.owner == "" {
+		l, err = t.store.LockWhen(ctx, t.workspace, info, fit)
+	} else {
+		l, err = t.store.OwnedBy(s.owner).LockWhen(ctx, t.workspace, info, fit)
+	}
+	return l, fresh, err
 }
 
 // checkOwner is called before any operation under the lock of an id.

@@ -153,7 +153,7 @@ func (s *Server) underLock(w http.ResponseWriter, r *http.Request, t target, id,
 
 func (s *Server) underOwnLock(r *http.Request, t target, operation string, do func(context.Context, *statebackend.Lock) error) error {
 	ctx := r.Context()
-	l, err := s.takeLock(ctx, t, statebackend.LockInfo{
+	l, _, err := s.takeLock(ctx, t, statebackend.LockInfo{
 		ID: uuid.NewString(), Operation: operation, Info: ownLockInfo, Who: r.UserAgent(), Path: r.URL.EscapedPath(),
 	})
 	if err != nil {

@@ -65,10 +65,13 @@ func (s locks) lock(w http.ResponseWriter, r *http.Request, p workspaceRef, h co
 	if h == "" {
 		known = nil // another list, since the workspace must be checked for locks before the claim
 	}
-	if _, err := s.locker.takeExisting(r.Context(), p, h, info, known); err != nil {
+	_, fresh, err := s.locker.takeExisting(r.Context(), p, h, info, known)
+	if err != nil {
 		return err
 	}
-	g.Record(p.String(), access.Change{Action: "lock", Lock: info.ID, Status: http.StatusOK})
+	if fresh {
+		g.Record(p.String(), access.Change{Action: "lock", Lock: info.ID, Status: http.StatusOK})
+	}
 	return s.answerLock(w, r, p, h, g, &statebackend.Held{Info: info})
 }
 
@@ -114,12 +117,12 @@ func (s locker) holderName(r *http.Request, c access.Caller) string {
 }
 
 // takeExisting takes the lock of an existing workspace. known is a recent list to begin with, or
-// nil.
-func (s locker) takeExisting(ctx context.Context, p workspaceRef, h commandID, info statebackend.LockInfo, known *statebackend.Listing) (*statebackend.Lock, error) {
+// nil. The lock is not fresh if this server had it already.
+func (s locker) takeExisting(ctx context.Context, p workspaceRef, h commandID, info statebackend.LockInfo, known *statebackend.Listing) (l *statebackend.Lock, fresh bool, err error) {
 	s.recent.forget(p)
 	store, err := s.stores.openNamed(ctx, p.organization)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if reserved, _ := s.gate.split(p.organization); !reserved {
 		return s.takeIn(ctx, store, known, p.workspace, h, info, func(ctx context.Context, l *statebackend.Listing) error {
@@ -132,10 +135,10 @@ func (s locker) takeExisting(ctx context.Context, p workspaceRef, h commandID, i
 	}
 	at, err := s.stores.locate(ctx, p)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := at.mayLock(ctx, h); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	return s.takeIn(ctx, at.store, nil, at.workspace, h, info, func(context.Context, *statebackend.Listing) error { return nil })
 }
@@ -151,26 +154,25 @@ func (at located) mayLock(ctx context.Context, h commandID) error {
 // takeIn locks if fit accepts the list that locking begins with. A command may repeat the
 // request for its lock. A script whose subject already has the lock is refused, since
 // another script of that subject took it.
-func (s locker) takeIn(ctx context.Context, store *statebackend.Store, known *statebackend.Listing, workspace string, h commandID, info statebackend.LockInfo, fit func(context.Context, *statebackend.Listing) error) (*statebackend.Lock, error) {
-	looked := false
+func (s locker) takeIn(ctx context.Context, store *statebackend.Store, known *statebackend.Listing, workspace string, h commandID, info statebackend.LockInfo, fit func(context.Context, *statebackend.Listing) error) (l *statebackend.Lock, fresh bool, err error) {
 	lockWhen := store.LockWhen
 	if known != nil {
 		lockWhen = known.LockWhen
 	}
-	l, err := lockWhen(ctx, workspace, info, func(ctx context.Context, l *statebackend.Listing) error {
-		looked = true
+	l, err = lockWhen(ctx, workspace, info, func(ctx context.Context, l *statebackend.Listing) error {
+		fresh = true
 		if err := fit(ctx, l); err != nil || h != "" {
 			return err
 		}
 		return lockFree(ctx, l, workspace)
 	})
 	if _, held := errors.AsType[*statebackend.LockedError](err); held {
-		return nil, conflictError("workspace already locked", "%w", err)
+		return nil, false, conflictError("workspace already locked", "%w", err)
 	}
-	if err == nil && h == "" && !looked {
-		return nil, conflictError("workspace already locked", "workspace %q is already locked by you, possibly by another script: unlock it first", workspace)
+	if err == nil && h == "" && !fresh {
+		return nil, false, conflictError("workspace already locked", "workspace %q is already locked by you, possibly by another script: unlock it first", workspace)
 	}
-	return l, err
+	return l, fresh, err
 }
 
 // lockFree refuses a workspace that is locked, by any client.

@@ -195,7 +195,9 @@ func (s runRoutes) queueRun(ctx context.Context, c configurationID, o RunOptions
 	if err != nil {
 		return Run{}, runError(err)
 	}
-	g.Record(c.workspaceRef.String(), access.Change{Action: rights.Run, Run: run.N, Digest: n.Manifest, Status: http.StatusCreated})
+	if !run.Repeated {
+		g.Record(c.workspaceRef.String(), access.Change{Action: rights.Run, Run: run.N, Digest: n.Manifest, Status: http.StatusCreated})
+	}
 	return run, nil
 }
 
@@ -355,13 +357,16 @@ func (s runRoutes) actionHandler(action RunAction) func(http.ResponseWriter, *ht
 		if action == RunConfirm {
 			d.Plan = run.Plan
 		}
-		if _, err := s.reader.runs.Act(r.Context(), id.asWorkspace(), id.record, id.n, d); err != nil {
+		is, err := s.reader.runs.Act(r.Context(), id.asWorkspace(), id.record, id.n, d)
+		if err != nil {
 			if errors.Is(err, ErrRunStatus) {
 				err = fmt.Errorf("run %s is %s: %w", id, run.Status, err)
 			}
 			return runError(err)
 		}
-		g.Record(id.workspaceRef.String(), access.Change{Action: rights.Action("run-" + action), Run: id.n, Digest: d.Plan, Status: http.StatusAccepted})
+		if !is.Repeated {
+			g.Record(id.workspaceRef.String(), access.Change{Action: rights.Action("run-" + action), Run: id.n, Digest: d.Plan, Status: http.StatusAccepted})
+		}
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}

@@ -75,7 +75,9 @@ func (f *fakeRuns) Create(_ context.Context, w tfe.Workspace, record string, n t
 		return tfe.Run{}, errors.Join(f.fail, tfe.ErrNoRun)
 	}
 	if at := f.keys[n.Key]; at > 0 {
-		return f.runs[w][len(f.runs[w])-at], nil
+		run := f.runs[w][len(f.runs[w])-at]
+		run.Repeated = true
+		return run, nil
 	}
 	if len(f.runs[w]) >= 10 {
 		return tfe.Run{}, tfe.ErrTooManyRuns

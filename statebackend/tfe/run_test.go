@@ -88,6 +88,10 @@ func TestRecords(t *testing.T) {
 	}
 	for name, wrap := range map[string]func(http.Handler) http.Handler{"stays": nil, "hangs up": cut} {
 		c, f, id := newRemote(t, setup{audit: audit, wrap: wrap})
+		again := newWorkspace("prod")
+		again["data"].(object)["attributes"].(object)["execution-mode"] = "remote"
+		c.want(http.StatusCreated, http.MethodPost, workspaces, again)
+		tool := c
 		c.tool = ""
 		patch := func(attributes object) {
 			c.want(http.StatusOK, http.MethodPatch, "workspaces/"+id, object{"data": object{"attributes": attributes}})
@@ -96,14 +100,28 @@ func TestRecords(t *testing.T) {
 		patch(object{"auto-apply": true, "speculative-enabled": true})
 		patch(object{"auto-apply": false})
 		c.want(http.StatusNoContent, http.MethodPost, "workspaces/"+id+"/relationships/tags", object{"data": []object{{"type": "tags", "attributes": object{"name": "eu"}}}})
-		run := c.run(id, nil)
+		body := runBody(id, c.configure(id), nil)
+		run := c.want(http.StatusCreated, http.MethodPost, "runs", body).item()
+		c.want(http.StatusCreated, http.MethodPost, "runs", body)
 		f.status(tfe.RunPlanned)
 		c.want(http.StatusAccepted, http.MethodPost, "runs/"+run.ID+"/actions/apply", nil)
 		f.status(tfe.RunApplied)
+		command := tool.create("local")
+		tool.lock(http.StatusOK, command)
+		tool.lock(http.StatusOK, command)
+		tool.want(http.StatusOK, http.MethodPost, "workspaces/"+command+"/actions/unlock", nil)
+		set := c.want(http.StatusCreated, http.MethodPost, "organizations/acme/varsets", object{"data": object{"type": "varsets", "attributes": object{"name": "a set"}}}).item()
+		uses := object{"data": []object{{"type": "workspaces", "id": id}}}
+		for _, method := range []string{http.MethodPost, http.MethodPost, http.MethodDelete, http.MethodDelete} {
+			c.want(http.StatusNoContent, method, "varsets/"+set.ID+"/relationships/workspaces", uses)
+		}
+		c.want(http.StatusOK, http.MethodPatch, "varsets/"+set.ID, object{"data": object{"type": "varsets", "attributes": object{"name": "a set"}}})
+		c.want(http.StatusNoContent, http.MethodDelete, "varsets/"+set.ID, nil)
 		c.want(http.StatusCreated, http.MethodPost, "workspaces/"+id+"/vars", object{"data": object{"type": "vars", "attributes": object{"key": "a", "value": "b", "category": "terraform"}}})
 		c.want(http.StatusNoContent, http.MethodDelete, "workspaces/"+id, nil)
 		want := []string{
-			"create", "update terraform-version=1.12.6, auto-apply=true, description", "update auto-apply=false", "update tags", "run DIGEST", "run-apply", "variable-create terraform a", "delete",
+			"create", "update terraform-version=1.12.6, auto-apply=true, description", "update auto-apply=false", "update tags", "run DIGEST", "run-apply", "create", "lock", "unlock",
+				"variables-create set a set", "variables-update set a set", "variables-update set a set", "variables-delete set a set", "variable-create terraform a", "delete",
 		}
 		must.Match(t, name+": recorded", took(), want)
 	}

@@ -127,6 +127,7 @@ type Run struct {
 	Created       time.Time
 	Cancelled     bool   // cancellation was requested
 	Error         string // for display
+	Repeated      bool   // what was asked for was done by an earlier request
 }
 
 // RunStatus is the stage of a run.

@@ -260,7 +260,7 @@ func putFollowing(ctx context.Context, l *statebackend.Lock, state []byte, force
 func (s locker) withOwnLock(ctx context.Context, p workspaceRef, h commandID, info statebackend.LockInfo, do func(*statebackend.Lock) error) error {
 	var err error
 	for range 2 {
-		l, lockErr := s.takeExisting(ctx, p, h, info, nil)
+		l, _, lockErr := s.takeExisting(ctx, p, h, info, nil)
 		if lockErr != nil {
 			return lockErr
 		}

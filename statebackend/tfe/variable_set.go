@@ -312,12 +312,13 @@ func (s setRoutes) keepSet(w http.ResponseWriter, r *http.Request, h holder, set
 			}
 		}
 	}
-	if !slices.Contains(sets, set) {
+	next = slices.DeleteFunc(next, func(u variables.Use) bool { return slices.Contains(uses, u) })
+	changed := !slices.Contains(sets, set)
+	if changed {
 		if err := h.book.PutSet(r.Context(), set, false, authorOf(h.g.Caller)); err != nil {
 			return explainFull(err)
 		}
 	}
-	next = slices.DeleteFunc(next, func(u variables.Use) bool { return slices.Contains(uses, u) })
 	if err := h.putUses(r, next, false); err != nil {
 		return err
 	}
@@ -325,7 +326,9 @@ func (s setRoutes) keepSet(w http.ResponseWriter, r *http.Request, h holder, set
 		return err
 	}
 	h.set = &set
-	h.recordSet(action, status)
+	if changed || len(next)+len(gone) > 0 {
+		h.recordSet(action, status)
+	}
 	_, uses, err = h.book.Sets(r.Context())
 	if err != nil {
 		return err
@@ -395,6 +398,14 @@ func (s setRoutes) useHandler(gone bool) func(http.ResponseWriter, *http.Request
 		uses, err := s.usesNamed(r, h.organization, h.set.ID, kind, body.Data)
 		if err != nil {
 			return err
+		}
+		_, have, err := h.book.Sets(r.Context())
+		if err != nil {
+			return err
+		}
+		uses = slices.DeleteFunc(uses, func(u variables.Use) bool { return slices.Contains(have, u) != gone })
+		if len(uses) == 0 {
+			return noContent(w)
 		}
 		if err := h.putUses(r, uses, gone); err != nil {
 			return err

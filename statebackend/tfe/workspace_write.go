@@ -188,12 +188,14 @@ func (s workspaceWrites) createWorkspace(w http.ResponseWriter, r *http.Request,
 	if err := s.allowMode(r, p, body); err != nil {
 		return err
 	}
-	record, err := s.records.create(r, p, g, body.recordApplier(s.records.books, r, p))
+	record, fresh, err := s.records.create(r, p, g, body.recordApplier(s.records.books, r, p))
 	if err != nil {
 		return err
 	}
 	announceOrganization(r.Context(), s.records.wrote, organization)
-	g.Record(p.String(), access.Change{Action: "create", Status: http.StatusCreated})
+	if fresh {
+		g.Record(p.String(), access.Change{Action: "create", Status: http.StatusCreated})
+	}
 	h := commandID("")
 	if ofTool(r) && s.docs.hasCommandIDs(g, &record) {
 		h = s.docs.commandIDFor(&record, s.gate.now())
@@ -232,25 +234,26 @@ func announceOrganization(ctx context.Context, wrote func(context.Context, strin
 	}
 }
 
-// create writes the first record of a workspace.
-func (s workspaceRecords) create(r *http.Request, p workspaceRef, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
+// create writes the first record of a workspace. It is not fresh if an earlier request did.
+func (s workspaceRecords) create(r *http.Request, p workspaceRef, g access.Grant, apply func(*statebackend.Record) error) (record statebackend.Record, fresh bool, err error) {
 	ctx := r.Context()
 	at, err := s.stores.locate(ctx, p)
 	if err != nil {
-		return statebackend.Record{}, err
+		return record, false, err
 	}
 	defer s.recent.forget(p)
 	if err := s.endFormer(r, at, g); err != nil {
-		return statebackend.Record{}, err
+		return record, false, err
 	}
 	exists, err := at.isPresent(ctx)
 	if err != nil {
-		return statebackend.Record{}, err
+		return record, false, err
 	}
 	if exists {
-		return s.repeatCreation(ctx, at, g, apply)
+		record, err = s.repeatCreation(ctx, at, g, apply)
+		return record, false, err
 	}
-	record, err := at.list.Change(ctx, at.workspaceRef.workspace, func(r *statebackend.Record) error {
+	record, err = at.list.Change(ctx, at.workspaceRef.workspace, func(r *statebackend.Record) error {
 		r.By = authorOf(g.Caller)
 		if _, fresh := s.stores.gate.split(at.organization); fresh {
 			r.State = format.StateSplit
@@ -264,7 +267,7 @@ func (s workspaceRecords) create(r *http.Request, p workspaceRef, g access.Grant
 	if err == nil {
 		err = s.decide(ctx, &at, record)
 	}
-	return record, err
+	return record, true, err
 }
 
 // decide stores what a record says about runs where writers of states cannot push.
