@@ -19,6 +19,9 @@ const (
 	// actTime is how long a step waits for its act, and how long after an act further
 	// steps belong to it.
 	actTime = time.Minute
+	// heldTime is how long a claim may be there whose lock was not won: honest clients
+	// withdraw it before.
+	heldTime = 15 * time.Second
 	// collectTime is how long changes of many versions are collected for one record.
 	collectTime = 2 * time.Second
 	// maxSteps bounds what waits. Above it every step is recorded at once.
@@ -60,6 +63,8 @@ type claim struct {
 	beside   []string // tags of the claims that were live when it was made
 	command  bool     // a command of okara locks to change one thing
 	root     place    // the claim by which its client has the lock through another process; zero: none
+	made     time.Time
+	since    time.Time // when the first of an unbroken chain of claims was made
 	recorded bool
 	wrote    bool
 }
@@ -109,7 +114,8 @@ func (a *acts) mayClaim(caller string, isHeld func(place) bool) bool {
 }
 
 // noteClaim notes a new claim, which may have joined that at root: for the same lock. It is
-// recorded as a lock once it has won, or has been there for actTime.
+// recorded as a lock once it has won, or has been there for actTime, or one after the other of
+// the same caller has.
 func (a *acts) noteClaim(at, root place, c *claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -122,8 +128,16 @@ func (a *acts) noteClaim(at, root place, c *claim) {
 	if won := a.claims[root]; won != nil && won.caller == c.caller && won.root == (place{}) && r.Fragment == of.Fragment && format.IDOfClaim(r.X) == format.IDOfClaim(of.X) {
 		c.root = root
 	}
+	c.made = time.Now()
+	c.since = c.made
+	for other, o := range a.claims {
+		t, _ := format.ParseStateTag(other.of)
+		if o.caller == c.caller && other.repository == at.repository && t.Fragment == of.Fragment && !o.recorded && o.since.Before(c.since) {
+			c.since = o.since
+		}
+	}
 	a.claims[at] = c
-	c.timer = time.AfterFunc(actTime, func() {
+	c.timer = time.AfterFunc(actTime-time.Since(c.since), func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.recordLocked(c)
@@ -206,7 +220,7 @@ func (a *acts) endClaim(at place, forced bool) end {
 		return endUnlock
 	case c.root != place{}:
 		return endSilent
-	case !c.wrote && c.change.Version != "": // a copy that it told of
+	case !c.wrote && (c.change.Version != "" || time.Since(c.made) > heldTime): // a copy that it told of, or kept others out
 		a.recordLocked(c)
 		return endUnlock
 	case !c.wrote:

@@ -228,7 +228,25 @@ func TestActs(t *testing.T) {
 		says("its end", "anna prune app/dev 100011")
 		raw("bob", "state-dev", m)
 		raw("bob", "state-dev-v100011", m)
-		says("what was removed is current again", "bob push app/dev tag state-dev", "bob write app/dev 100011 id-of-anna apply")
+		says("what was removed is current again", "bob write app/dev 100011 id-of-anna apply")
+
+		// A chain of claims, none of which stays, and a marker of a claim that is not there.
+		before := ""
+		for i := range 9 {
+			tag, m := claim("bob", 100020+int64(i))
+			raw("bob", tag, m)
+			if before != "" {
+				must.Succeed(t, u.open("bob", "state/app").Untag(ctx, before))
+			}
+			before = tag
+			time.Sleep(heldTime / 2)
+		}
+		says("a chain of claims", "bob lock app/dev id-of-bob push", "bob unlock app/dev id-of-bob")
+		must.Succeed(t, u.open("bob", "state/app").Untag(ctx, before))
+		u.took()
+		_, m = claim("bob", 100040)
+		raw("bob", "locked-dev", m)
+		says("a marker of nothing", "bob push app/dev tag locked-dev")
 
 		// A claim that says that it joined another one, which then ends.
 		for _, root := range []struct{ workspace, id string }{{"decoy", "id-of-bob"}, {"dev", "decoy"}, {"dev", "id-of-bob"}} {
@@ -248,7 +266,8 @@ func TestActs(t *testing.T) {
 			must.Succeed(t, u.open("bob", "state/app").Untag(ctx, tag))
 			time.Sleep(actTime + time.Second)
 			must.Succeed(t, u.open("bob", "state/app").Untag(ctx, joined))
-			says("joined "+root.workspace+" "+root.id, "bob lock app/dev id-of-bob push", "bob unlock app/dev id-of-bob")
+			decoy := "bob lock app/" + root.workspace + " " + root.id + " push\n" + "bob unlock app/" + root.workspace + " " + root.id
+			says("joined "+root.workspace+" "+root.id, decoy, "bob lock app/dev id-of-bob push", "bob unlock app/dev id-of-bob")
 		}
 	})
 }
@@ -528,6 +547,11 @@ func TestActsOfPublication(t *testing.T) {
 		}
 		publish("bob", "1.1.0")
 		u.took()
+		publish("anna", "1.1.0")
+		again := u.open("bob", "modules/net/vpc/aws")
+		must.Succeed(t, again.PutTag(ctx, "1.1.0", depottest.MustFetch(t, again, "1.1.0")))
+		time.Sleep(actTime + time.Second)
+		must.Equal(t, "what is there is published again", u.took(), "")
 		repo := u.open("anna", "modules/net/vpc/aws")
 		old := depottest.MustFetch(t, repo, "1.0.0")
 		must.Get(evidence.AddCosignSignature(ctx, repo, old.Descriptor, evidence.CosignSignature{Payload: []byte("{}"), Signature: []byte("s")}))(t)
@@ -574,21 +598,24 @@ func TestActsOfPublication(t *testing.T) {
 }
 
 // TestCallerInHistory writes a state over backend "http" and through /v2/, as the wrapper does:
-// its history names the caller that the server knows, and keeps whom the tool names.
+// its history names the caller that the server knows, and keeps whom the tool names. A request
+// that is repeated is not recorded again.
 func TestCallerInHistory(t *testing.T) {
 	u := newRegistryUse(t, ocitest.Handler(t, ocitest.Quirks{}))
 	info := `{"ID":"lock-1","Operation":"OperationTypeApply","Who":"root@vm","Created":"2026-11-22T12:00:00Z"}`
-	for _, r := range []*http.Request{
-		httptest.NewRequestWithContext(t.Context(), "LOCK", "/state/app/dev", strings.NewReader(info)),
-		httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/state/app/dev?ID=lock-1", strings.NewReader(`{"version":4,"serial":1,"lineage":"a"}`)),
-		httptest.NewRequestWithContext(t.Context(), "UNLOCK", "/state/app/dev", strings.NewReader(info)),
+	for _, of := range []struct{ method, query, body string }{
+		{"LOCK", "", info}, {http.MethodPost, "?ID=lock-1", `{"version":4,"serial":1,"lineage":"a"}`}, {"UNLOCK", "", info},
 	} {
-		r.Header.Set("Authorization", "Bearer "+useToken("anna"))
-		w := httptest.NewRecorder()
-		if u.front.ServeHTTP(w, r); w.Code != http.StatusOK {
-			t.Fatalf("%s: %d %s", r.Method, w.Code, w.Body)
+		for range 2 {
+			r := httptest.NewRequestWithContext(t.Context(), of.method, "/state/app/dev"+of.query, strings.NewReader(of.body))
+			r.Header.Set("Authorization", "Bearer "+useToken("anna"))
+			w := httptest.NewRecorder()
+			if u.front.ServeHTTP(w, r); w.Code != http.StatusOK {
+				t.Fatalf("%s: %d %s", r.Method, w.Code, w.Body)
+			}
 		}
 	}
+	must.Equal(t, "recorded", u.took(), "anna lock app/dev lock-1 apply\nanna write app/dev 1 lock-1 apply\nanna unlock app/dev lock-1")
 	bob := u.store("bob")
 	must.Succeed(t, bob.Hold(t.Context(), "dev", statebackend.LockInfo{ID: "lock-2", Who: "root@ci"}, func(l *statebackend.Lock) error { return put(2)(t.Context(), l) }))
 	var got []string

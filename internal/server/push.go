@@ -40,7 +40,7 @@ type push struct {
 	known      bool // it is valid
 	delete     bool
 	blob       bool         // what is deleted is one
-	manifest   oci.Manifest // before a deletion, or a change of a version; zero: it could not be read
+	manifest   oci.Manifest // before the change; zero: there was none, or it could not be read
 	caller     string
 	workspace  string   // name of the one that the tag is about; "": none
 	claim      string   // ID of the lock whose claim was there before; "": none
@@ -69,7 +69,7 @@ func (f *Front) pushOf(g access.Grant, r *http.Request) *push {
 	p.caller = g.Identity()
 	if repo, err := f.o.Client.Repo(p.repository); err == nil {
 		p.repo = repo
-		if t, ok := format.ParseStateTag(reference); p.delete && what == "manifests" || ok && t.Kind == format.StateNumbered {
+		if what == "manifests" {
 			p.manifest, _ = repo.Fetch(p.ctx, reference) // if it is missing, so is what would be deleted
 		}
 	}
@@ -103,6 +103,9 @@ func (p *push) recordChange(rec *httpserve.Response) {
 			c.Digest = rec.Header().Get("Docker-Content-Digest")
 		} else if p.manifest.Digest != "" {
 			c.Digest = p.manifest.Digest.String()
+		}
+		if !p.delete && c.Digest == p.manifest.Digest.String() {
+			return // it is there
 		}
 	}
 	m, read := p.storedManifest(c)
@@ -329,8 +332,6 @@ func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change
 	var fence int64 // of a lock that was taken over
 	from, restored := strings.CutPrefix(c.Detail, "restore of version ")
 	switch {
-	case p.manifest.Digest.String() == c.Digest:
-		return // it is there
 	case p.takesOver(t, s):
 		fence = s.Fence
 	case s.Deleted:
@@ -433,8 +434,12 @@ func (p *push) recordLock(t format.StateTag, m oci.Manifest, c access.Change) {
 	case claims && p.delete:
 		p.recordEnd(t, at, false, told)
 	case claims && t.Kind == format.LockMarker:
-		if !p.f.o.acts.noteWin(at) {
+		switch {
+		case p.f.o.acts.noteWin(at):
+		case p.isHeld(at): // since before the server started
 			write(lock)
+		default:
+			write(c)
 		}
 	case claims && p.claim == "" && !p.over:
 		command := l.Info.Operation != "" && !strings.HasPrefix(l.Info.Operation, "OperationType")
