@@ -32,7 +32,8 @@ registry's manifests contain them, and those in the signed SHA256SUMS. No packag
 downloaded. Versions come from the lock file; a provider without an entry is resolved
 from the required_providers blocks in DIR and in the local modules it calls, to the
 highest version that matches and is not withdrawn. Other entries, comments and
-constraints do not change.
+constraints do not change. Where the source of a module depends on variables, their
+defaults and .tfvars files choose the module; without a value --check fails.
 
 A hash that is unknown to the registry is a conflict, and so is a version that the
 configuration does not allow: in that case nothing is written, and the exit code is 4.
@@ -97,11 +98,16 @@ func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) e
 		return err
 	}
 	options := lockfile.Options{Compute: o.compute}
-	if options.Required, err = description.RequiredProviders(os.DirFS(dir), dir, o.defaultHost); err != nil {
+	needs, err := description.RequiredProviders(os.DirFS(dir), dir, o.defaultHost)
+	if err != nil {
 		if errors.Is(err, description.ErrNoModule) {
 			return cli.WithHint(err, "name the folder of a root module, where `tofu init` runs: okara lock DIR")
 		}
 		return err
+	}
+	options.Required = needs.Providers
+	for _, note := range slices.Concat(needs.Notes, needs.Unknown) {
+		up.reg.Note("%s", note)
 	}
 	if err := o.setHashSources(ctx, up, file, &options); err != nil {
 		return err
@@ -110,13 +116,15 @@ func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) e
 	if err != nil {
 		return err
 	}
-	if len(results) == 0 {
+	if len(results)+len(needs.Unknown) == 0 {
 		up.reg.Note("%s requires no providers, nothing to lock", dir)
 	}
 	if err := printLocked(up.reg.App, name, results, o.check); err != nil {
 		return err
 	}
 	switch {
+	case o.check && len(needs.Unknown) > 0:
+		return cli.WithHint(fmt.Errorf("it is unknown which providers %s needs: %w", name, oci.ErrExists), "give the variables a default, or set them in %s", filepath.Join(dir, "terraform.tfvars"))
 	case bytes.Equal(old, now):
 		return nil
 	case o.check:

@@ -195,6 +195,8 @@ func TestPublishModuleRefuses(t *testing.T) {
 		{"ignored configuration", fstest.MapFS{"main.tf": {}, ".tfignore": {Data: []byte("*.tf\n")}}, depot.ErrNoModule, ""},
 		{"link out", fstest.MapFS{"main.tf": {}, "l": {Mode: fs.ModeSymlink, Data: []byte("../x")}}, archive.ErrUnsafe, "l: symbolic link to ../x, which is outside the package"},
 		{"call outside", fstest.MapFS{"main.tf": {Data: []byte("\nmodule \"x\" {\n  source = \"../x\"\n}\n")}}, nil, `main.tf:2: module "x" uses ../x`},
+		{"call outside by a variable", fstest.MapFS{"main.tf": {Data: []byte("variable \"k\" {}\nmodule \"x\" {\n  source = \"../${var.k}\"\n}\n")}}, description.ErrOutside, `main.tf:2: module "x" uses ../${var.k}`},
+		{"absent calls by a variable", fstest.MapFS{"main.tf": {Data: []byte("variable \"k\" {}\nmodule \"x\" {\n  source = \"./kinds/${var.k}\"\n}\n")}}, description.ErrAbsent, `main.tf:2: module "x" uses ./kinds/${var.k}`},
 		{"call outside from below", fstest.MapFS{"main.tf": {}, "modules/a/main.tofu": {Data: []byte("module \"x\" {\n  source = \"../../../x\"\n}\n")}}, nil, "modules/a/main.tofu:1"},
 		{"deep", fstest.MapFS{"main.tf": {}, "x/deep.tf": {Data: deep("x = ", "[")}}, syntax.ErrTooComplex, "x/deep.tf:1: nested"},
 		{"deep JSON", fstest.MapFS{"main.tf": {}, "deep.tf.json": {Data: append(deep("", "["), deep("", "]")...)}}, syntax.ErrTooComplex, "deep.tf.json:1: nested"},

@@ -54,9 +54,7 @@ func (v *Module) Check(dir string) error {
 		}
 		m, _ := v.load(at)
 		for _, call := range m.ModuleCalls {
-			if target, local := localCall(at, call.Source); local {
-				queue = append(queue, target)
-			}
+			queue = append(queue, v.calledFolders(at, call.Source)...)
 		}
 	}
 	if len(problems) == 0 {

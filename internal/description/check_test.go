@@ -48,6 +48,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"undeclared local", main("resource \"a\" \"b\" {\n  c {\n    d = upper(local.nope)\n  }\n}\n"), "main.tf:3:15: Reference to undeclared local value"},
 		{"in a validation", main("variable \"a\" {\n  validation {\n    condition     = var.b > 1\n    error_message = \"no\"\n  }\n}\n"), "main.tf:3:21: "},
 		{"in a called module", map[string]string{"main.tf": "module \"x\" {\n source = \"./x\"\n}\n", "x/main.tofu": "locals {\n a = var.b\n}\n"}, "x/main.tofu:2:6: "},
+		{"in a module chosen by a variable", map[string]string{"main.tf": "variable \"k\" {}\nmodule \"x\" {\n source = \"./x-${var.k}\"\n}\n", "x-a/main.tf": "", "x-b/main.tf": "locals {\n a = var.b\n}\n"}, "x-b/main.tf:2:6: "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

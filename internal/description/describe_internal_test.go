@@ -67,7 +67,7 @@ func TestDescribe(t *testing.T) {
 		RequiredVersion:   []string{">= 1.8"},
 		RequiredProviders: []artifact.DescribedProvider{{Name: "aws", Source: "hashicorp/aws", Versions: []string{"~> 5.0"}, Aliases: []string{"aws.peer"}}},
 		Resources:         []artifact.DescribedResource{{Mode: "managed", Type: "aws_vpc", Name: "this"}, {Mode: "data", Type: "aws_region", Name: "here"}},
-		ModuleCalls:       []artifact.DescribedCall{{Name: "subnet", Source: "./modules/subnet"}},
+		ModuleCalls:       []artifact.DescribedCall{{Name: "chosen", Source: "example.com/net/${var.name}/aws", Version: "${local.version}"}, {Name: "subnet", Source: "./modules/subnet"}},
 	}
 	root := d.Root
 	root.Inputs, root.InputOrder = nil, nil
@@ -134,6 +134,10 @@ resource "aws_vpc" "this" {}
 data "aws_region" "here" {}
 module "subnet" {
   source = "./modules/subnet"
+}
+module "chosen" {
+  source  = "example.com/net/${var.name}/aws"
+  version = local.version
 }
 `
 

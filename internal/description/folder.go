@@ -114,7 +114,7 @@ func checkEvaluated(file *hcl.File) error {
 	}
 	for _, b := range body.Blocks {
 		bodies := []*hclsyntax.Block{b}
-		if b.Type == "terraform" {
+		if b.Type == "terraform" || b.Type == "check" {
 			bodies = append(bodies, b.Body.Blocks...)
 		}
 		for _, in := range bodies {
@@ -162,15 +162,52 @@ func (f *folder) inspect(dir string, files []parsedFile) {
 		diags = append(diags, p.diags...)
 		if p.File != nil {
 			diags = append(diags, tfconfig.LoadModuleFromFile(p.File, f.module)...)
+			f.readCalls(p.Body)
+			diags = append(diags, f.readUsers(p.Body)...)
 		}
 	}
 	for _, resources := range []map[string]*tfconfig.Resource{f.module.ManagedResources, f.module.DataResources} {
-		for _, r := range resources { // whose provider nothing else names
-			if _, ok := f.module.RequiredProviders[r.Provider.Name]; !ok {
-				f.module.RequiredProviders[r.Provider.Name] = &tfconfig.ProviderRequirement{}
-			}
+		for _, r := range resources {
+			f.addProvider(r.Provider.Name)
 		}
 	}
+}
+
+// addProvider adds a provider that nothing else names.
+func (f *folder) addProvider(name string) {
+	if _, ok := f.module.RequiredProviders[name]; !ok {
+		f.module.RequiredProviders[name] = &tfconfig.ProviderRequirement{}
+	}
+}
+
+// readUsers adds the providers of blocks that terraform-config-inspect does not read: those of
+// ephemeral resources, of actions (Terraform 1.14), and of data sources within checks.
+func (f *folder) readUsers(body hcl.Body) (diags hcl.Diagnostics) {
+	typed := []string{"type", "name"}
+	content, _, _ := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
+		{Type: "ephemeral", LabelNames: typed}, {Type: "action", LabelNames: typed}, {Type: "check", LabelNames: []string{"name"}},
+	}})
+	users := content.Blocks
+	for _, check := range content.Blocks.OfType("check") {
+		inner, _, _ := check.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "data", LabelNames: typed}}})
+		users = append(users, inner.Blocks...)
+	}
+	for _, b := range users {
+		if b.Type == "check" {
+			continue
+		}
+		name, _, _ := strings.Cut(b.Labels[0], "_")
+		content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "provider"}}})
+		if a, ok := content.Attributes["provider"]; ok {
+			at, wrong := hcl.AbsTraversalForExpr(a.Expr)
+			if diags = append(diags, wrong...); len(at) == 0 {
+				continue
+			}
+			name = at.RootName()
+		}
+		f.addProvider(name)
+	}
+	return diags
 }
 
 func (f *folder) keepDiagnostics(diags hcl.Diagnostics) {

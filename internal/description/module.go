@@ -96,21 +96,24 @@ func (v *Module) BrokenCalls(dir string) []BrokenCall {
 	for at := range v.dirs {
 		m, _ := v.load(at)
 		for _, call := range m.ModuleCalls {
-			target, local := localCall(at, call.Source)
-			if _, ok := v.dirs[target]; ok || !local {
-				continue
+			for _, target := range v.calledFolders(at, call.Source) {
+				if _, ok := v.dirs[target]; ok {
+					continue
+				}
+				why := ErrAbsent
+				if !fs.ValidPath(target) {
+					why = ErrOutside
+				}
+				broken = append(broken, BrokenCall{fmt.Errorf("%s uses %s, which is %w", whereIs(call), call.Source, why), reached[at], target})
 			}
-			why := ErrAbsent
-			if !fs.ValidPath(target) {
-				why = ErrOutside
-			}
-			broken = append(broken, BrokenCall{
-				fmt.Errorf("%s:%d: module %q uses %s, which is %w", call.Pos.Filename, call.Pos.Line, call.Name, call.Source, why), reached[at], target,
-			})
 		}
 	}
 	slices.SortFunc(broken, func(a, b BrokenCall) int { return strings.Compare(a.Err.Error(), b.Err.Error()) })
 	return broken
+}
+
+func whereIs(call *tfconfig.ModuleCall) string {
+	return fmt.Sprintf("%s:%d: module %q", call.Pos.Filename, call.Pos.Line, call.Name)
 }
 
 // Called returns the directories that users of a package call: dir, or the
@@ -121,11 +124,6 @@ func (v *Module) Called(dir string) []string {
 		return []string{dir}
 	}
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(v.dirs)), func(d string) bool { return path.Dir(d) != path.Join(dir, "modules") })
-}
-
-func localCall(dir, source string) (target string, local bool) {
-	local = strings.HasPrefix(source, "./") || strings.HasPrefix(source, "../")
-	return path.Join(dir, source), local
 }
 
 // reachedFolders returns the directories that users of a package reach: the root
@@ -146,9 +144,7 @@ func (v *Module) reachedFolders(root string) map[string]bool {
 		seen[queue[0]] = true
 		m, _ := v.load(queue[0])
 		for _, call := range m.ModuleCalls {
-			if target, local := localCall(queue[0], call.Source); local {
-				queue = append(queue, target)
-			}
+			queue = append(queue, v.calledFolders(queue[0], call.Source)...)
 		}
 	}
 	return seen

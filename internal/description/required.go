@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -27,13 +28,19 @@ type RequiredProvider struct {
 	Where    string // the directory of the first module that needs it, below root
 }
 
-// RequiredProviders returns the providers that the root module in tree and the
-// local modules it calls require, in the order of addresses. Modules from
-// elsewhere are not read. Addresses without a host get defaultHost; providers
-// built into the tools are omitted. root is the name of the tree in messages.
-func RequiredProviders(tree fs.FS, root, defaultHost string) ([]RequiredProvider, error) {
+// Requirements are the providers that a root module and the local modules it calls need, in the
+// order of addresses. Modules from elsewhere are not read.
+type Requirements struct {
+	Providers []RequiredProvider
+	Notes     []string // what was not read, and which module was chosen by a value
+	Unknown   []string // calls of which no value here says which module they load
+}
+
+// RequiredProviders reads the root module in tree. Addresses without a host get defaultHost;
+// providers built into the tools are omitted. root is the name of the tree in messages.
+func RequiredProviders(tree fs.FS, root, defaultHost string) (r Requirements, err error) {
 	files := &archive.Tree{}
-	err := fs.WalkDir(tree, ".", func(name string, e fs.DirEntry, err error) error {
+	err = fs.WalkDir(tree, ".", func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -45,20 +52,21 @@ func RequiredProviders(tree fs.FS, root, defaultHost string) ([]RequiredProvider
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading the configuration in %s: %w", root, err)
+		return r, fmt.Errorf("reading the configuration in %s: %w", root, err)
 	}
 	if len(files.Files) == 0 {
-		return nil, fmt.Errorf("%s: %w", root, ErrNoModule)
+		return r, fmt.Errorf("%s: %w", root, ErrNoModule)
 	}
 	v, err := NewModule(tree, files)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	w := &requirements{view: v, root: root, host: defaultHost, seen: map[string]bool{}, found: map[addr.Provider]*RequiredProvider{}}
+	w := &requirements{view: v, root: root, host: defaultHost, seen: map[string]bool{}, found: map[addr.Provider]*RequiredProvider{}, to: &r}
 	if err := w.addModuleOf("."); err != nil {
-		return nil, err
+		return r, err
 	}
-	return w.sortedProviders()
+	r.Providers, err = w.sortedProviders()
+	return r, err
 }
 
 type requirements struct {
@@ -67,6 +75,7 @@ type requirements struct {
 	host  string
 	seen  map[string]bool
 	found map[addr.Provider]*RequiredProvider
+	to    *Requirements
 }
 
 func (w *requirements) addModuleOf(dir string) error {
@@ -83,13 +92,36 @@ func (w *requirements) addModuleOf(dir string) error {
 			return err
 		}
 	}
-	for _, call := range m.ModuleCalls {
-		if strings.HasPrefix(call.Source, "./") || strings.HasPrefix(call.Source, "../") {
-			if target := path.Join(dir, call.Source); target != ".." && !strings.HasPrefix(target, "../") {
-				if err := w.addModuleOf(target); err != nil {
-					return err
-				}
-			}
+	for _, name := range slices.Sorted(maps.Keys(m.ModuleCalls)) {
+		if err := w.addCall(dir, m.ModuleCalls[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addCall adds the providers of a module that another one calls. Only the values of the root
+// module are known.
+func (w *requirements) addCall(dir string, call *tfconfig.ModuleCall) error {
+	at, source, known := w.fileInTree(whereIs(call)), call.Source, true
+	if isDynamic(source) {
+		source, known = w.view.computeSource(source)
+		known = known && dir == "."
+	}
+	if !known {
+		w.to.Unknown = append(w.to.Unknown, fmt.Sprintf("%s: the providers that it needs are unknown, since its source %s depends on more than defaults, locals and .tfvars files", at, call.Source))
+		return nil
+	}
+	for _, target := range w.view.calledFolders(dir, source) {
+		if !fs.ValidPath(target) {
+			w.to.Notes = append(w.to.Notes, fmt.Sprintf("%s uses %s, which is outside: the providers that it needs are not known here", at, source))
+			continue
+		}
+		if isDynamic(call.Source) {
+			w.to.Notes = append(w.to.Notes, fmt.Sprintf("%s uses %s by the defaults, locals and .tfvars files here: other values may need other providers", at, source))
+		}
+		if err := w.addModuleOf(target); err != nil {
+			return err
 		}
 	}
 	return nil
