@@ -24,21 +24,17 @@ const maxSource = 512
 // (OpenTofu 1.8, Terraform 1.15). It is described as a template then: ./kinds/${var.kind}.
 func isDynamic(source string) bool { return strings.Contains(source, "${") }
 
-// readCalls writes the expressions in the calls of a file as templates. The parser returns
-// their text as it is, with quotes.
-func (f *folder) readCalls(body hcl.Body) {
-	content, _, _ := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "module", LabelNames: []string{"name"}}}})
-	for _, b := range content.Blocks {
-		call := f.module.ModuleCalls[b.Labels[0]]
-		arguments, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "source"}, {Name: "version"}}})
-		for name, to := range map[string]*string{"source": &call.Source, "version": &call.Version} {
-			if a, ok := arguments.Attributes[name]; !ok || len(a.Expr.Variables()) == 0 {
-				continue
-			}
-			inner, quoted := strings.CutPrefix(*to, `"`)
-			if *to = strings.TrimSuffix(inner, `"`); !quoted {
-				*to = "${" + inner + "}"
-			}
+// readCall writes the expressions in a call as templates. The parser returns their text as it
+// is, with quotes.
+func (f *folder) readCall(b *hcl.Block) {
+	call := f.module.ModuleCalls[b.Labels[0]]
+	for name, to := range map[string]*string{"source": &call.Source, "version": &call.Version} {
+		if a, ok := attributesOf(b)[name]; !ok || len(a.Expr.Variables()) == 0 {
+			continue
+		}
+		inner, quoted := strings.CutPrefix(*to, `"`)
+		if *to = strings.TrimSuffix(inner, `"`); !quoted {
+			*to = "${" + inner + "}"
 		}
 	}
 }
@@ -95,11 +91,11 @@ func (v *Module) rootValues() *hcl.EvalContext {
 			continue
 		}
 		for _, b := range p.content.Blocks {
-			attributes, _ := b.Body.JustAttributes()
-			if initial, ok := attributes["default"]; ok && b.Type == "variable" {
+			if initial, ok := attributesOf(b)["default"]; ok && b.Type == "variable" {
 				use(b.Labels[0], initial.Expr)
 			}
 			if b.Type == "locals" {
+				attributes, _ := b.Body.JustAttributes()
 				declared = slices.AppendSeq(declared, maps.Values(attributes))
 			}
 		}

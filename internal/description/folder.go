@@ -3,10 +3,12 @@
 package description
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -66,7 +68,6 @@ func (v *Module) readFolder(dir string) (*folder, error) {
 	for _, p := range files {
 		if p.File != nil {
 			f.readVariables(p.File)
-			f.findBackend(p.File)
 		}
 	}
 	f.problems = findProblems(files)
@@ -161,53 +162,58 @@ func (f *folder) inspect(dir string, files []parsedFile) {
 	for _, p := range files {
 		diags = append(diags, p.diags...)
 		if p.File != nil {
-			diags = append(diags, tfconfig.LoadModuleFromFile(p.File, f.module)...)
-			f.readCalls(p.Body)
-			diags = append(diags, f.readUsers(p.Body)...)
+			diags = append(diags, slices.DeleteFunc(tfconfig.LoadModuleFromFile(p.File, f.module), func(d *hcl.Diagnostic) bool {
+				// It does not know that OpenTofu 1.9 chooses between configurations: aws.by[each.key].
+				return d.Summary == "Invalid provider reference" && bytes.ContainsRune(d.Subject.SliceBytes(p.Bytes), '[')
+			})...)
 		}
-	}
-	for _, resources := range []map[string]*tfconfig.Resource{f.module.ManagedResources, f.module.DataResources} {
-		for _, r := range resources {
-			f.addProvider(r.Provider.Name)
+		if p.content != nil {
+			f.readBlocks(p.content.Blocks)
 		}
 	}
 }
 
-// addProvider adds a provider that nothing else names.
-func (f *folder) addProvider(name string) {
-	if _, ok := f.module.RequiredProviders[name]; !ok {
-		f.module.RequiredProviders[name] = &tfconfig.ProviderRequirement{}
-	}
-}
-
-// readUsers adds the providers of blocks that terraform-config-inspect does not read: those of
-// ephemeral resources, of actions (Terraform 1.14), and of data sources within checks.
-func (f *folder) readUsers(body hcl.Body) (diags hcl.Diagnostics) {
-	typed := []string{"type", "name"}
-	content, _, _ := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
-		{Type: "ephemeral", LabelNames: typed}, {Type: "action", LabelNames: typed}, {Type: "check", LabelNames: []string{"name"}},
-	}})
-	users := content.Blocks
-	for _, check := range content.Blocks.OfType("check") {
-		inner, _, _ := check.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "data", LabelNames: typed}}})
-		users = append(users, inner.Blocks...)
-	}
-	for _, b := range users {
-		if b.Type == "check" {
-			continue
-		}
-		name, _, _ := strings.Cut(b.Labels[0], "_")
-		content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "provider"}}})
-		if a, ok := content.Attributes["provider"]; ok {
-			at, wrong := hcl.AbsTraversalForExpr(a.Expr)
-			if diags = append(diags, wrong...); len(at) == 0 {
-				continue
+// readBlocks adds what terraform-config-inspect does not: the providers that only the blocks
+// using them name, also ephemeral resources, actions (Terraform 1.14) and the data sources of
+// checks; the sources of modules that are expressions; and the backend.
+func (f *folder) readBlocks(blocks hcl.Blocks) {
+	for _, b := range blocks {
+		switch b.Type {
+		case "module":
+			f.readCall(b)
+		case "check", "terraform":
+			content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
+				{Type: "data", LabelNames: []string{"type", "name"}}, {Type: "backend", LabelNames: []string{"type"}},
+				{Type: "state_store", LabelNames: []string{"type"}}, {Type: "cloud"},
+			}})
+			f.readBlocks(content.Blocks)
+		case "backend", "state_store", "cloud":
+			if f.backend == "" {
+				f.backend = b.Type
+				f.at = fmt.Sprintf("%s:%d", b.DefRange.Filename, b.DefRange.Start.Line)
 			}
-			name = at.RootName()
+		case "resource", "data", "ephemeral", "action":
+			name, _, _ := strings.Cut(b.Labels[0], "_")
+			if a, ok := attributesOf(b)["provider"]; ok {
+				quoted, _ := evaluateText(a.Expr, nil)
+				name, _, _ = strings.Cut(quoted, ".")
+				for _, at := range a.Expr.Variables()[:min(1, len(a.Expr.Variables()))] { // aws.west, aws.by[each.key]
+					name = at.RootName()
+				}
+			}
+			if _, ok := f.module.RequiredProviders[name]; !ok && name != "" {
+				f.module.RequiredProviders[name] = &tfconfig.ProviderRequirement{}
+			}
 		}
-		f.addProvider(name)
 	}
-	return diags
+}
+
+// attributesOf returns the arguments of a block that are read here.
+func attributesOf(b *hcl.Block) hcl.Attributes {
+	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{
+		{Name: "source"}, {Name: "version"}, {Name: "provider"}, {Name: "default"}, {Name: "count"}, {Name: "for_each"},
+	}})
+	return content.Attributes
 }
 
 func (f *folder) keepDiagnostics(diags hcl.Diagnostics) {
@@ -220,20 +226,5 @@ func (f *folder) keepDiagnostics(diags hcl.Diagnostics) {
 			kept.Pos = &tfconfig.SourcePos{Filename: d.Subject.Filename, Line: d.Subject.Start.Line}
 		}
 		f.diags = append(f.diags, kept)
-	}
-}
-
-// findBackend finds the first backend or cloud block.
-func (f *folder) findBackend(file *hcl.File) {
-	inner := &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "backend", LabelNames: []string{"type"}}, {Type: "cloud"}}}
-	content, _, _ := file.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "terraform"}}})
-	for _, b := range content.Blocks {
-		content, _, _ := b.Body.PartialContent(inner)
-		for _, found := range content.Blocks {
-			if f.backend == "" {
-				f.backend = found.Type
-				f.at = fmt.Sprintf("%s:%d", found.DefRange.Filename, found.DefRange.Start.Line)
-			}
-		}
 	}
 }

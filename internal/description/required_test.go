@@ -31,6 +31,13 @@ check "x" {
   data "http" "x" { url = "https://example.com" }
 }
 resource "terraform_data" "x" {}
+resource "dns_zone" "x" {
+  for_each = toset(["a"])
+  provider = dns.by[each.key]
+}
+data "a_b" "x" {
+  provider = "time.west"
+}
 `)},
 		"child/main.tofu": {Data: []byte(`
 terraform {
