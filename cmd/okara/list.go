@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -25,14 +26,20 @@ import (
 
 func newList(reg *cli.Registries) *cobra.Command {
 	var server cli.ServerFlags
+	var long bool
 	cmd := &cobra.Command{
 		Use:   "list [ADDRESS]",
-		Short: "List modules and providers, or the versions of one",
-		Long: `List modules and providers, or the versions of one, highest first.
+		Short: "List and search modules and providers, or list the versions of one",
+		Long: `List and search modules and providers, or list the versions of one, highest first.
 
 Without an argument the catalog is read, which contains what okara published or
-mirrored. ADDRESS is NAMESPACE/NAME/SYSTEM of a module, NAMESPACE/TYPE of a provider, or
-HOST/NAMESPACE/TYPE of a mirrored one, with an optional version constraint after "@".
+mirrored. A word without "/", or a pattern with "*", lists those whose addresses contain
+or match it; "**" stands for several parts. ADDRESS is NAMESPACE/NAME/SYSTEM of a module,
+NAMESPACE/TYPE of a provider, or HOST/NAMESPACE/TYPE of a mirrored one, with an optional
+version constraint after "@".
+
+On a terminal and with --long, the newest version of each and when a version was
+published are listed too.
 
 With --server, a front-end (okara serve) is queried instead of the registry. It lists
 what the token may read: that of --token-file or OKARA_TOKEN, else the one that tofu and
@@ -40,13 +47,21 @@ terraform send there.
 
 Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
 		Example: `  okara list
+  okara list vpc
+  okara list 'net/**' --long
   okara list net/vpc/aws
   okara list "acme/dns@~> 1.0" --json
   okara list --server https://okara.example.com`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var it addr.Selection
-			if len(args) == 1 {
+			filter := ""
+			if len(args) == 0 {
+				args = []string{""}
+			}
+			if isFilter(args[0]) {
+				filter = strings.ToLower(args[0])
+			} else {
 				var err error
 				if it, err = addr.ParseSelection(args[0]); err != nil {
 					return cli.UsageError("%w", err)
@@ -56,13 +71,14 @@ Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
 			if err != nil {
 				return err
 			}
-			if len(args) == 0 {
-				return listCatalog(cmd.Context(), reg.App, from)
+			if isFilter(args[0]) {
+				return listCatalog(cmd.Context(), reg.App, from, filter, reg.IsLong(long))
 			}
-			return listVersions(cmd.Context(), reg.App, from, it)
+			return listVersions(cmd.Context(), reg.App, from, it, reg.IsLong(long))
 		},
 	}
 	server.Add(cmd.Flags())
+	cli.AddLong(cmd.Flags(), &long, "the newest version, and when it was published")
 	return cmd
 }
 
@@ -165,24 +181,79 @@ func listHint(err error) error {
 
 // catalogLine is one module or provider in the output.
 type catalogLine struct {
-	Kind       string `json:"kind"`
-	Address    string `json:"address"`
-	Repository string `json:"repository"`
-	Title      string `json:"title,omitempty"` // the address as it was first written, if not as in address
+	Kind        string    `json:"kind"`
+	Address     string    `json:"address"`
+	Repository  string    `json:"repository"`
+	Title       string    `json:"title,omitempty"` // the address as it was first written, if not as in address
+	Newest      string    `json:"newest,omitempty"`
+	PublishedAt time.Time `json:"published_at,omitzero"` // of the newest version
 }
 
-func listCatalog(ctx context.Context, a *cli.App, from lister) error {
+// isFilter reports whether an argument selects addresses, and is none.
+func isFilter(arg string) bool {
+	return !strings.Contains(arg, "@") && (strings.Contains(arg, "*") || !strings.Contains(arg, "/"))
+}
+
+func listCatalog(ctx context.Context, a *cli.App, from lister, filter string, long bool) error {
 	entries, err := from.List(ctx)
 	if err != nil {
 		return err
 	}
 	lines := []catalogLine{}
-	var rows [][]string
 	for _, e := range entries {
-		lines = append(lines, catalogLine(e))
-		rows = append(rows, []string{e.Kind, cmp.Or(e.Title, e.Address)})
+		if strings.Contains(e.Address, filter) || strings.Contains(filter, "*") && addr.Match(filter, e.Address) {
+			lines = append(lines, catalogLine{Kind: e.Kind, Address: e.Address, Repository: e.Repository, Title: e.Title})
+		}
 	}
-	return a.PrintResult(lines, cli.Table(rows))
+	if len(lines) == 0 {
+		a.Note("no module or provider found")
+		return a.PrintResult(lines, "")
+	}
+	if long {
+		if err := addNewest(ctx, from, lines); err != nil {
+			return err
+		}
+	}
+	rows := [][]string{{"KIND", "ADDRESS", "NEWEST", "PUBLISHED"}}
+	for _, l := range lines {
+		rows = append(rows, []string{l.Kind, cmp.Or(l.Title, l.Address), cli.OrDash(l.Newest), cli.Timestamp(l.PublishedAt)})
+	}
+	for i := range rows {
+		if !long {
+			rows[i] = rows[i][:2]
+		}
+	}
+	return a.PrintResult(lines, a.Rows(rows))
+}
+
+// addNewest adds the highest release that was not withdrawn to each line that has one and may be
+// read, else the highest version.
+func addNewest(ctx context.Context, from lister, lines []catalogLine) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallelReads)
+	for i := range lines {
+		g.Go(func() error {
+			it, err := addr.ParseItem(lines[i].Address)
+			if err != nil {
+				return err
+			}
+			l, err := from.Versions(ctx, it)
+			if err != nil && !errors.Is(err, oci.ErrUnavailable) && ctx.Err() == nil {
+				return nil // the list says that it has none to show
+			}
+			if err != nil {
+				return err
+			}
+			versions, _ := l.Selected(addr.Selection{Item: it})
+			at := max(0, slices.IndexFunc(versions, func(v addr.Version) bool { return !v.Prerelease() && l.Status(v).Yanked == nil }))
+			if len(versions) > 0 {
+				lines[i].Newest = versions[at].String()
+				lines[i].PublishedAt = l.Published(versions[at], nil)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
 }
 
 type versionLine struct {
@@ -208,7 +279,7 @@ func marksOf(s evidence.Status) marks {
 	return m
 }
 
-func listVersions(ctx context.Context, a *cli.App, from lister, it addr.Selection) error {
+func listVersions(ctx context.Context, a *cli.App, from lister, it addr.Selection, long bool) error {
 	l, err := from.Versions(ctx, it.Item)
 	if err != nil {
 		return err
@@ -218,16 +289,21 @@ func listVersions(ctx context.Context, a *cli.App, from lister, it addr.Selectio
 		return err
 	}
 	lines := []versionLine{}
-	var rows [][]string
+	rows := [][]string{{"VERSION", "PUBLISHED", "STATUS"}}
 	for _, v := range versions {
 		s := l.Status(v)
 		lines = append(lines, versionLine{v.String(), l.Published(v, nil), marksOf(s)})
-		rows = append(rows, []string{v.String(), statusText(s)})
+		rows = append(rows, []string{v.String(), cli.Timestamp(l.Published(v, nil)), statusText(s)})
+	}
+	for i, row := range rows {
+		if !long {
+			rows[i] = []string{row[0], row[2]}
+		}
 	}
 	for _, w := range l.Warnings() {
 		a.Note("warning: %s", w)
 	}
-	return a.PrintResult(lines, cli.Table(rows))
+	return a.PrintResult(lines, a.Rows(rows))
 }
 
 // statusText describes a status in a few words; "": nothing to report.

@@ -5,9 +5,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/oci"
@@ -16,47 +20,96 @@ import (
 
 // listedStates are the workspaces of one repository.
 type listedStates struct {
-	Repository string   `json:"repository"`
-	Workspaces []string `json:"workspaces"`
+	Repository string        `json:"repository"`
+	Workspaces []string      `json:"workspaces"`
+	States     []listedState `json:"states,omitempty"` // of the workspaces, with --long
+}
+
+type listedState struct {
+	Workspace string    `json:"workspace"`
+	Version   int64     `json:"version"`
+	Serial    uint64    `json:"serial"`
+	Created   time.Time `json:"created"`
+	Lock      *lockJSON `json:"lock"`
 }
 
 func newStateList(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
-	var all bool
+	var all, long bool
 	cmd := &cobra.Command{
 		Use:   "list [REPOSITORY]",
 		Short: "List the workspaces that have a state",
 		Long: `List the workspaces that have a state. With --all, REPOSITORY is a prefix,
 HOST[:PORT][/PATH]: every repository at and under it that has states is listed, if the
-registry can list its repositories.`,
+registry can list its repositories.
+
+On a terminal and with --long, the current version of each state, its age and who holds
+its lock are listed too; elsewhere, only the names.`,
 		Example: `  okara state list registry.example.com/infrastructure/tofu-state
   okara state list registry.example.com/infrastructure --all`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
-			list, err := listStates(cmd.Context(), reg, f, args[0], all)
+			list, err := listStates(cmd.Context(), reg, f, args[0], all, reg.IsLong(long))
 			if err != nil {
 				return err
 			}
-			if all {
-				return reg.PrintResult(list, statesText(list, true))
-			}
-			if len(list[0].Workspaces) == 0 {
+			words := statesText(reg.App, list, all)
+			if words == "" {
 				reg.Note("no states in %s", args[0])
 			}
-			return reg.PrintResult(list[0], statesText(list, false))
+			if all {
+				return reg.PrintResult(list, words)
+			}
+			return reg.PrintResult(list[0], words)
 		}),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all repositories at and under REPOSITORY")
+	cli.AddLong(cmd.Flags(), &long, "version, age and lock")
 	return cmd
 }
 
 // listStates lists the states of one repository, or of all repositories below it.
-func listStates(ctx context.Context, reg *cli.Registries, f *stateFlags, name string, all bool) ([]listedStates, error) {
+func listStates(ctx context.Context, reg *cli.Registries, f *stateFlags, name string, all, long bool) ([]listedStates, error) {
 	return fromStores(ctx, reg, f, name, all, func(s *statebackend.Store, name string) (listedStates, bool, error) {
 		found, err := listWorkspaces(ctx, s)
-		return listedStates{name, append([]string{}, found...)}, len(found) > 0, err // a list in JSON, never null
+		list := listedStates{Repository: name, Workspaces: append([]string{}, found...)} // a list in JSON, never null
+		if err == nil && long && len(found) > 0 {
+			list.States, err = readStates(ctx, s, found)
+		}
+		return list, len(found) > 0, err
 	})
 }
+
+// readStates returns the current versions of workspaces and who holds their locks, without those
+// that were deleted meanwhile.
+func readStates(ctx context.Context, s *statebackend.Store, names []string) ([]listedState, error) {
+	held, err := s.Locks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]listedState, len(names))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallelReads)
+	for i, name := range names {
+		g.Go(func() error {
+			v, err := s.Current(ctx, name)
+			if err != nil && !errors.Is(err, oci.ErrNotFound) {
+				return err
+			}
+			all[i] = listedState{Workspace: name, Version: v.N, Serial: v.Serial, Created: v.Created}
+			if h := slices.IndexFunc(held, func(h statebackend.Held) bool { return h.Workspace == name }); h >= 0 {
+				l := toLockJSON(held[h])
+				all[i].Lock = &l
+			}
+			return nil
+		})
+	}
+	err = g.Wait()
+	return slices.DeleteFunc(all, func(s listedState) bool { return s.Version == 0 }), err
+}
+
+// parallelReads bounds the concurrent requests of a list.
+const parallelReads = 4
 
 // fromStores returns what read finds in one repository, or in all at and under it that have
 // something.
@@ -82,15 +135,31 @@ func fromStores[T any](ctx context.Context, reg *cli.Registries, f *stateFlags, 
 	return list, nil
 }
 
-func statesText(list []listedStates, repository bool) string {
-	var lines []string
+func statesText(a *cli.App, list []listedStates, all bool) string {
+	rows := [][]string{{"REPOSITORY", "WORKSPACE", "VERSION", "AGE", "LOCK"}}
+	var names []string
 	for _, s := range list {
 		for _, ws := range s.Workspaces {
-			if repository {
+			if all {
 				ws = s.Repository + "\t" + ws
 			}
-			lines = append(lines, ws)
+			names = append(names, ws)
+		}
+		for _, one := range s.States {
+			lock := "free"
+			if l := one.Lock; l != nil {
+				lock = cli.OrDash(oneLine(l.Who, 40)) + " for " + cli.Age(l.age)
+			}
+			rows = append(rows, []string{s.Repository, one.Workspace, fmt.Sprint(one.Version), cli.Age(time.Since(one.Created)), lock})
 		}
 	}
-	return strings.Join(lines, "\n")
+	if len(rows) == 1 {
+		return strings.Join(names, "\n")
+	}
+	for i := range rows {
+		if !all {
+			rows[i] = rows[i][1:]
+		}
+	}
+	return a.Rows(rows)
 }

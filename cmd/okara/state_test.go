@@ -82,6 +82,9 @@ func TestStateLockedExit(t *testing.T) {
 	if o := okara(t, "state", "locks", reference); !strings.Contains(o.err, "\n  okara state unlock "+reference+" -w default --id "+doc.Locks[0].ID+"\n") {
 		t.Errorf("the line that ends the lock is missing: %s", o.err)
 	}
+	if listed := mustOkara(t, "state", "list", reference, "--long"); !strings.HasPrefix(listed, "default  1 ") || !strings.Contains(listed, " for ") {
+		t.Errorf("the list does not say who holds the lock: %q", listed)
+	}
 	r := must.Get(oci.OpenRepo(reference, oci.Options{PlainHTTP: true}))(t)
 	must.Get(statebackend.New(r, statebackend.Options{LockTTL: time.Hour}).Lock(t.Context(), "ledger", statebackend.NewLockInfo("lead", "test")))(t)
 	if o := okara(t, "state", "locks", host, "--all"); strings.Count(o.err, "okara state unlock") != 1 || strings.Contains(o.err, "-w ledger") || !strings.Contains(o.out, "held by a server for itself") {

@@ -69,6 +69,14 @@ func TestTerminal(t *testing.T) {
 	if code, shown := onTerminal(t, "", nil, "state", "diff", one, two); code != cli.ExitOK || !strings.Contains(shown, "\x1b[32m+ x.y\x1b[0m") {
 		t.Errorf("exit %d, without the colour of what was added: %q", code, shown)
 	}
+	if _, shown := onTerminal(t, "", nil, "list", "--registry", host); !strings.HasPrefix(shown, "KIND    ADDRESS      NEWEST  PUBLISHED\r\nmodule  net/vpc/aws  1.0.0   20") {
+		t.Errorf("a list without its heading, newest version or date: %q", shown)
+	}
+	states := host + "/infra/listed"
+	okara(t, "state", "push", states, one)
+	if _, shown := onTerminal(t, "", nil, "state", "list", states); !strings.HasPrefix(shown, "WORKSPACE  VERSION  AGE  LOCK\r\ndefault    1 ") {
+		t.Errorf("a list of states without version, age and lock: %q", shown)
+	}
 	dir := filepath.Join(t.TempDir(), "registry.opentofu.org", "acme", "dns")
 	must.Succeed(t, os.MkdirAll(dir, 0o755))
 	const zip = "terraform-provider-dns_1.0.0_linux_amd64.zip"

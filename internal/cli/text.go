@@ -9,6 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -59,6 +61,22 @@ func Table(rows [][]string) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// Rows returns the rows of a list with their heading, the first one, which only a terminal gets.
+func (a *App) Rows(rows [][]string) string {
+	if !IsTerminal(a.Out) {
+		rows = rows[1:]
+	}
+	return Table(rows)
+}
+
+// AddLong gives a list the flag for what it has to read once more for each entry.
+func AddLong(f *pflag.FlagSet, long *bool, what string) {
+	f.BoolVarP(long, "long", "l", false, "also show "+what+", as on a terminal")
+}
+
+// IsLong reports whether a list shows all columns.
+func (a *App) IsLong(long bool) bool { return long || IsTerminal(a.Out) && !a.JSON }
 
 // Timestamp formats a time for tables.
 func Timestamp(t time.Time) string {
