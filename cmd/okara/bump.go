@@ -207,7 +207,7 @@ func (c changedModules) compareRelease(ctx context.Context, m *changedModule, re
 		return false, err
 	}
 	if stored.Description != nil {
-		m.Differences = description.Compare(stored.Description.Root, plan.Description().Root)
+		m.Differences = description.Compare(*stored.Description, plan.Description())
 	}
 	since := cmp.Or(c.since, stored.Annotations[artifact.AnnRevision])
 	return false, c.readCommits(ctx, m, since)
@@ -368,8 +368,8 @@ func (c *comment) addChanges(m changedModule) {
 	}
 	for _, d := range m.Differences {
 		line := fmt.Sprintf("- %s %s %s", d.Change, d.What, markdownCode(d.Name))
-		if d.Breaking {
-			line += " (breaks callers)"
+		if d.Effect != description.New {
+			line += " (" + d.Effect + " callers)"
 		}
 		if d.Detail != "" {
 			line += ": " + markdownCode(d.Detail)

@@ -50,7 +50,7 @@ func newRoot(a *cli.App) *cobra.Command {
 	publish.AddCommand(newPublishModule(reg), newPublishModules(reg), newPublishProvider(reg), newConvert(reg), attach)
 	depot := newDepot(up)
 	depot.AddCommand(approve)
-	stored := []*cobra.Command{newList(reg), newShow(reg), newPull(reg), newDeprecate(reg), newYank(reg), newSign(reg), newVerify(reg)}
+	stored := []*cobra.Command{newList(reg), newShow(reg), newCompare(reg), newPull(reg), newDeprecate(reg), newYank(reg), newSign(reg), newVerify(reg)}
 	completeItems(reg, append(stored, attach, approve, prune, scan)...)
 	addCommands(root, "artifacts", append(stored, publish, newKeys(a), newBundle(reg), newLock(up), newMirror(up), depot)...)
 	addCommands(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg))

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -292,20 +294,47 @@ func (s *shown) text() string {
 
 func describedRows(m artifact.DescribedModule) [][]string {
 	var rows [][]string
+	if len(m.RequiredVersion) > 0 {
+		rows = append(rows, []string{"tool", strings.Join(m.RequiredVersion, ", ")})
+	}
+	for _, tool := range slices.Sorted(maps.Keys(m.CompatibleWith)) {
+		rows = append(rows, []string{"tool", tool + " " + m.CompatibleWith[tool]})
+	}
 	for _, v := range m.Variables() {
-		required := ""
-		if v.Required {
-			required = " (required)"
-		}
-		rows = append(rows, []string{"input", strings.TrimSpace(v.Name + " " + description.TypeLine(v.Type) + required + " " + joinFields(v.Description))})
+		marks := joinMarks(mark{"required", v.Required}, mark{"sensitive", v.Sensitive}, mark{"ephemeral", v.Ephemeral}, mark{"const", v.Const}, mark{deprecation(v.Advice), v.Deprecated})
+		rows = append(rows, []string{"input", joinFields(v.Name + " " + description.TypeLine(v.Type) + marks + " " + v.Description)})
 	}
 	for _, o := range m.Outputs {
-		rows = append(rows, []string{"output", strings.TrimSpace(o.Name + " " + joinFields(o.Description))})
+		marks := joinMarks(mark{"sensitive", o.Sensitive}, mark{"ephemeral", o.Ephemeral}, mark{deprecation(o.Deprecated), o.Deprecated != ""})
+		rows = append(rows, []string{"output", joinFields(o.Name + " " + description.TypeLine(o.Type) + marks + " " + o.Description)})
 	}
 	for _, p := range m.RequiredProviders {
 		rows = append(rows, []string{"provider", strings.TrimSpace(p.Name + " " + p.Source + " " + strings.Join(p.Versions, ", "))})
 	}
 	return rows
+}
+
+// mark is a word that is shown in brackets if it applies.
+type mark struct {
+	word    string
+	applies bool
+}
+
+func joinMarks(all ...mark) string {
+	var words []string
+	for _, m := range all {
+		if m.applies {
+			words = append(words, m.word)
+		}
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(words, ", ") + ")"
+}
+
+func deprecation(why string) string {
+	return strings.TrimSuffix("deprecated: "+why, ": ")
 }
 
 func joinFields(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -125,11 +125,12 @@ type ValueChange struct {
 
 // ModuleChange is one difference between two versions of a module.
 type ModuleChange struct {
-	What     string `json:"what"` // input, output, provider, resource or data source
+	What     string `json:"what"` // tool, provider, input, output, resource or data source
 	Name     string `json:"name"`
-	Change   string `json:"change"`             // added, removed or changed
-	Detail   string `json:"detail,omitempty"`   // its new and its old form; one short line
-	Breaking bool   `json:"breaking,omitempty"` // it can break a caller
+	Change   string `json:"change"`           // added, removed or changed
+	Effect   string `json:"effect,omitempty"` // breaks, may break or new
+	Detail   string `json:"detail,omitempty"` // its new and its old form; one short line
+	Breaking bool   `json:"breaking,omitempty"`
 }
 
 // Actions on an instance.

@@ -154,8 +154,8 @@ func changeWords(c api.ModuleChange) string {
 	if c.Detail != "" {
 		words += ": " + c.Detail
 	}
-	if c.Breaking {
-		words += " (breaking)"
+	if c.Effect != "" && c.Effect != "new" {
+		words += " (" + c.Effect + ")"
 	}
 	return words
 }

@@ -38,9 +38,9 @@ func TestBrowserApproveVersion(t *testing.T) {
 		id := asked(t, d, `{"version":"1.1.0","reason":"more load"}`)
 		tab := loggedAs(t, b, d, approving, script, "instances/"+id+"/approve")
 		tab.Wait("What changes in the module")
-		tab.Wait("2 of these can break a caller.")
+		tab.Wait("2 of these break callers.")
 		text := tab.Text()
-		for _, want := range []string{"region", "string, required", "breaking", "host", "removed", "backup", "bool, default false", "Compare version 1.0.0 with 1.1.0", "more load"} {
+		for _, want := range []string{"region", "string, required", "breaks", "host", "removed", "backup", "bool, default false", "Compare version 1.0.0 with 1.1.0", "more load"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the page does not say %q:\n%s", want, text)
 			}

@@ -17,7 +17,6 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
-	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -376,15 +375,6 @@ func addComparison(ctx context.Context, c Catalog, p *api.Pending) error {
 		p.Uncompared = "one of them cannot be read now"
 		return err
 	}
-	slices.SortStableFunc(all, func(a, b description.Difference) int {
-		switch {
-		case a.Breaking == b.Breaking:
-			return 0
-		case a.Breaking:
-			return -1
-		}
-		return 1
-	})
 	p.Left = max(0, len(all)-maxChanges)
 	for _, d := range all[:len(all)-p.Left] {
 		p.Changes = append(p.Changes, api.ModuleChange(d))

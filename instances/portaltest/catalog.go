@@ -177,7 +177,7 @@ func (c *Catalog) Compare(_ context.Context, was, is api.Source) ([]description.
 		Inputs:     json.RawMessage(`{"required":["region"],"properties":{"region":{"x-okara-type":"string"},"backup":{"x-okara-type":"bool","default":false}}}`),
 		InputOrder: []string{"region", "backup"},
 	}
-	return description.Compare(before, now), nil
+	return description.CompareModules(before, now), nil
 }
 
 // Versions returns the versions that Pin takes.

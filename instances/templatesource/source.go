@@ -370,5 +370,5 @@ func (t *Templates) Compare(ctx context.Context, was, is api.Source) ([]descript
 			return nil, fmt.Errorf("module %s %s: %w", m, v, err)
 		}
 	}
-	return description.Compare(sides[0], sides[1]), nil
+	return description.CompareModules(sides[0], sides[1]), nil
 }

@@ -5,13 +5,21 @@ package description
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
 
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -23,106 +31,377 @@ const (
 	Changed = "changed"
 )
 
+// Values of [Difference.Effect], what a difference does to those who call the module.
+const (
+	Breaks   = "breaks"    // a call that was valid is refused, or loses what it uses
+	MayBreak = "may break" // it depends on the call, on its other versions, or on what exists
+	New      = "new"       // calls go on as they are
+)
+
+// Effects are all effects, the worst first.
+func Effects() []string { return []string{Breaks, MayBreak, New} }
+
 // Difference is one difference between two versions of a module.
 type Difference struct {
-	What     string `json:"what"` // input, output, provider, resource or data source
-	Name     string `json:"name"`
-	Change   string `json:"change"`           // Added, Removed or Changed
-	Detail   string `json:"detail,omitempty"` // the new value, and the old one; one line, short
-	Breaking bool   `json:"breaking,omitempty"`
+	What     string `json:"what"`   // version, tool, provider, input, output, resource, data source or submodule
+	Name     string `json:"name"`   // of a part of a submodule with its path: modules/subnets: cidr
+	Change   string `json:"change"` // Added, Removed or Changed
+	Effect   string `json:"effect"`
+	Detail   string `json:"detail,omitempty"`   // the old value, and the new one; one line, short
+	Breaking bool   `json:"breaking,omitempty"` // Effect is Breaks
 }
 
-// Compare returns the differences of inputs, outputs, providers and resources.
-// Breaking are inputs that have become required, and removed inputs and
-// outputs.
-func Compare(before, now artifact.DescribedModule) []Difference {
-	inputs := setDiff("input", inputTexts(before), inputTexts(now))
-	wasRequired := requiredOf(before)
-	required := requiredOf(now)
-	for i, d := range inputs {
-		inputs[i].Breaking = d.Change == Removed || required[d.Name] && !wasRequired[d.Name]
-	}
-	outputs := setDiff("output", outputTexts(before), outputTexts(now))
-	for i, d := range outputs {
-		outputs[i].Breaking = d.Change == Removed
-	}
-	return slices.Concat(inputs, outputs,
-		setDiff("provider", providerTexts(before), providerTexts(now)),
-		setDiff("resource", resourceTexts(before, "managed"), resourceTexts(now, "managed")),
-		setDiff("data source", resourceTexts(before, "data"), resourceTexts(now, "data")))
+// part is what is compared of an input, an output or another part of a module.
+type part struct {
+	text     string
+	required bool // by callers
+	variable artifact.DescribedVariable
+	output   artifact.DescribedOutput
+	versions []string
+	source   string
+	aliases  []string
 }
 
-// setDiff compares two sets of texts by name.
-func setDiff(what string, before, now map[string]string) []Difference {
+// kind is a kind of parts with its rules.
+type kind struct {
+	name           string
+	added, removed func(part) string
+	changed        func(was, is part) string
+}
+
+// Compare returns the differences of two versions of a module that callers notice, of
+// submodules as well, the worst first. The rules are those of docs/reference/compare-modules.md.
+func Compare(before, now artifact.ModuleDescription) []Difference {
+	all := slices.Concat(compareVersions(before.Version, now.Version), CompareModules(before.Root, now.Root))
+	were := modulesByPath(before.Submodules)
+	are := modulesByPath(now.Submodules)
+	paths := kind{name: "submodule", added: always(New), removed: always(Breaks)}
+	all = append(all, paths.compare(partsOf(before.Submodules, submodulePart), partsOf(now.Submodules, submodulePart))...)
+	for path, was := range were {
+		is, ok := are[path]
+		if !ok || len(was.InputOrder)+len(was.Outputs) > 0 && len(is.InputOrder)+len(is.Outputs) == 0 {
+			continue // the description of a submodule was left out, as it was too large
+		}
+		for _, d := range CompareModules(was, is) {
+			d.Name = path + ": " + d.Name
+			all = append(all, d)
+		}
+	}
+	sortDifferences(all)
+	return all
+}
+
+// CompareModules compares two versions of one module of a package, the worst difference first.
+func CompareModules(before, now artifact.DescribedModule) []Difference {
 	var all []Difference
+	add := func(k kind, before, now map[string]part) { all = append(all, k.compare(before, now)...) }
+	tool := kind{name: "tool", added: always(MayBreak), removed: always(New), changed: func(was, is part) string { return versionsEffect(was.versions, is.versions) }}
+	add(tool, toolParts(before), toolParts(now))
+	add(kind{"provider", addedProvider, removedProvider, changedProvider}, partsOf(before.RequiredProviders, providerPart), partsOf(now.RequiredProviders, providerPart))
+	add(kind{"input", addedInput, always(Breaks), changedInput}, partsOf(before.Variables(), inputPart), partsOf(now.Variables(), inputPart))
+	add(kind{"output", always(New), always(Breaks), changedOutput}, partsOf(before.Outputs, outputPart), partsOf(now.Outputs, outputPart))
+	for mode, k := range map[string]kind{"managed": {"resource", always(New), always(MayBreak), nil}, "data": {"data source", always(New), always(New), nil}} {
+		other := func(r artifact.DescribedResource) bool { return r.Mode != mode }
+		add(k, partsOf(slices.DeleteFunc(slices.Clone(before.Resources), other), resourcePart), partsOf(slices.DeleteFunc(slices.Clone(now.Resources), other), resourcePart))
+	}
+	sortDifferences(all)
+	return all
+}
+
+func sortDifferences(all []Difference) {
+	order := []string{"version", "tool", "provider", "submodule", "input", "output", "resource", "data source"}
+	slices.SortFunc(all, func(x, y Difference) int {
+		return cmp.Or(cmp.Compare(slices.Index(Effects(), x.Effect), slices.Index(Effects(), y.Effect)),
+			cmp.Compare(slices.Index(order, x.What), slices.Index(order, y.What)), strings.Compare(x.Name, y.Name))
+	})
+}
+
+// compare compares two sets of parts by name.
+func (k kind) compare(before, now map[string]part) []Difference {
+	var all []Difference
+	add := func(name, change, detail, e string) {
+		all = append(all, Difference{What: k.name, Name: name, Change: change, Effect: e, Detail: detail, Breaking: e == Breaks})
+	}
 	for name, was := range before {
 		switch is, ok := now[name]; {
 		case !ok:
-			all = append(all, Difference{What: what, Name: name, Change: Removed})
-		case is != was:
-			all = append(all, Difference{What: what, Name: name, Change: Changed, Detail: text.Clip(was, maxDetail) + " → " + text.Clip(is, maxDetail)})
+			add(name, Removed, "", k.removed(was))
+		case is.text != was.text:
+			add(name, Changed, text.Clip(was.text, maxDetail)+" → "+text.Clip(is.text, maxDetail), k.changed(was, is))
 		}
 	}
 	for name, is := range now {
 		if _, ok := before[name]; !ok {
-			all = append(all, Difference{What: what, Name: name, Change: Added, Detail: text.Clip(is, maxDetail)})
+			add(name, Added, text.Clip(is.text, maxDetail), k.added(is))
 		}
-	}
-	slices.SortFunc(all, func(x, y Difference) int { return strings.Compare(x.Name, y.Name) })
-	return all
-}
-
-func requiredOf(d artifact.DescribedModule) map[string]bool {
-	all := map[string]bool{}
-	for _, v := range d.Variables() {
-		all[v.Name] = v.Required
 	}
 	return all
 }
 
-func inputTexts(d artifact.DescribedModule) map[string]string {
-	texts := map[string]string{}
-	for _, v := range d.Variables() {
-		value := "required"
-		if !v.Required {
-			value = "default " + oneLine(string(v.Default))
+func always(e string) func(part) string { return func(part) string { return e } }
+
+// compareVersions tells that a major version is passed, which announces changes that break callers.
+func compareVersions(before, now string) []Difference {
+	was, err := addr.ParseVersion(before)
+	is, err2 := addr.ParseVersion(now)
+	if err != nil || err2 != nil || was.Compare(is) >= 0 || !passesMajor(was, is) {
+		return nil
+	}
+	return []Difference{{What: "version", Name: now, Change: Changed, Effect: MayBreak, Detail: before + " → " + now + ", a major version"}}
+}
+
+func passesMajor(was, is addr.Version) bool {
+	a, b := strings.Split(was.String(), "."), strings.Split(is.String(), ".")
+	return a[0] != b[0] || a[0] == "0" && a[1] != b[1] // 0.2 promises nothing to callers of 0.1 (semver.org, 4)
+}
+
+func modulesByPath(all []artifact.DescribedModule) map[string]artifact.DescribedModule {
+	by := map[string]artifact.DescribedModule{}
+	for _, m := range all {
+		by[m.Path] = m
+	}
+	return by
+}
+
+func partsOf[T any](all []T, of func(T) (string, part)) map[string]part {
+	parts := map[string]part{}
+	for _, one := range all {
+		name, p := of(one)
+		parts[name] = p
+	}
+	return parts
+}
+
+func submodulePart(m artifact.DescribedModule) (string, part) { return m.Path, part{} }
+
+func resourcePart(r artifact.DescribedResource) (string, part) { return r.Type + "." + r.Name, part{} }
+
+// toolParts are the required_version, and the versions of tools in a language block.
+func toolParts(m artifact.DescribedModule) map[string]part {
+	all := map[string]part{}
+	if v := m.RequiredVersion; len(v) > 0 {
+		all["required_version"] = part{text: strings.Join(v, ", "), versions: v}
+	}
+	for tool, v := range m.CompatibleWith {
+		all[tool] = part{text: v, versions: []string{v}}
+	}
+	return all
+}
+
+func providerPart(p artifact.DescribedProvider) (string, part) {
+	words := slices.DeleteFunc([]string{p.Source, strings.Join(p.Versions, ", "), strings.Join(p.Aliases, ", ")}, func(s string) bool { return s == "" })
+	return p.Name, part{text: strings.Join(words, " "), versions: p.Versions, source: p.Source, aliases: p.Aliases}
+}
+
+func addedProvider(is part) string {
+	if len(is.aliases) > 0 { // which callers have to pass
+		return Breaks
+	}
+	return MayBreak
+}
+
+func removedProvider(was part) string {
+	if len(was.aliases) > 0 { // which callers pass
+		return Breaks
+	}
+	return New
+}
+
+func changedProvider(was, is part) string {
+	added := slices.ContainsFunc(is.aliases, func(a string) bool { return !slices.Contains(was.aliases, a) })
+	removed := slices.ContainsFunc(was.aliases, func(a string) bool { return !slices.Contains(is.aliases, a) })
+	switch {
+	case added, removed, was.source != is.source && was.source != "":
+		return Breaks
+	case slices.Equal(was.versions, is.versions):
+		return MayBreak
+	}
+	return versionsEffect(was.versions, is.versions)
+}
+
+var boundary = regexp.MustCompile(`\d+(\.\d+){0,2}`)
+
+// versionsEffect compares two sets of allowed versions at their bounds and beside them: a
+// minimum in another major version breaks callers, any other version less may do so.
+func versionsEffect(before, now []string) string {
+	was, err := addr.ParseConstraint(strings.Join(before, ", "))
+	is, err2 := addr.ParseConstraint(strings.Join(now, ", "))
+	if err != nil || err2 != nil {
+		return MayBreak
+	}
+	effect := New
+	lowest := [2]int{-1, -1}
+	for _, v := range nearVersions(boundary.FindAllString(was.String()+" "+is.String(), -1)) {
+		allowed := [2]bool{was.Allows(v), is.Allows(v)}
+		if allowed[0] && !allowed[1] {
+			effect = MayBreak
 		}
-		texts[v.Name] = TypeLine(v.Type) + ", " + value + sensitiveSuffix(v.Sensitive)
-	}
-	return texts
-}
-
-func outputTexts(d artifact.DescribedModule) map[string]string {
-	texts := map[string]string{}
-	for _, o := range d.Outputs {
-		texts[o.Name] = strings.TrimPrefix(sensitiveSuffix(o.Sensitive), ", ")
-	}
-	return texts
-}
-
-func providerTexts(d artifact.DescribedModule) map[string]string {
-	texts := map[string]string{}
-	for _, p := range d.RequiredProviders {
-		texts[p.Name] = p.Source + " " + strings.Join(p.Versions, ", ")
-	}
-	return texts
-}
-
-func resourceTexts(d artifact.DescribedModule, mode string) map[string]string {
-	texts := map[string]string{}
-	for _, res := range d.Resources {
-		if res.Mode == mode {
-			texts[res.Type+"."+res.Name] = ""
+		major, _ := strconv.Atoi(strings.Split(v.String(), ".")[0])
+		for i := range allowed {
+			if allowed[i] && (lowest[i] < 0 || major < lowest[i]) {
+				lowest[i] = major
+			}
 		}
 	}
-	return texts
+	if effect == MayBreak && len(before) > 0 && lowest[0] < lowest[1] {
+		return Breaks
+	}
+	return effect
 }
 
-func sensitiveSuffix(is bool) string {
-	if is {
-		return ", sensitive"
+// nearVersions returns versions at and just above each bound, and the first one of all.
+func nearVersions(bounds []string) []addr.Version {
+	var all []addr.Version
+	for _, b := range append(bounds, "0") {
+		var n [3]int
+		for i, s := range strings.Split(b, ".") {
+			n[i], _ = strconv.Atoi(s)
+		}
+		for _, v := range [][3]int{n, {n[0], n[1], n[2] + 1}, {n[0], n[1] + 1, 0}, {n[0] + 1, 0, 0}} {
+			if parsed, err := addr.ParseVersion(fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2])); err == nil {
+				all = append(all, parsed)
+			}
+		}
 	}
-	return ""
+	return all
+}
+
+func inputPart(v artifact.DescribedVariable) (string, part) {
+	words := []string{TypeLine(v.Type), "required"}
+	if !v.Required {
+		words[1] = "default " + oneLine(string(v.Default))
+	}
+	for word, is := range map[string]bool{"sensitive": v.Sensitive, "ephemeral": v.Ephemeral, "not nullable": v.NotNull, "const": v.Const} {
+		if is {
+			words = append(words, word)
+		}
+	}
+	slices.Sort(words[2:])
+	if n := len(v.Validation); n > 0 {
+		words = append(words, text.Plural(n, "validation"))
+	}
+	return v.Name, part{text: strings.Join(words, ", "), required: v.Required, variable: v}
+}
+
+func addedInput(is part) string {
+	if is.required {
+		return Breaks
+	}
+	return New
+}
+
+// changedInput judges the parts of an input one by one; the worst one counts.
+func changedInput(was, is part) string {
+	a, b := was.variable, is.variable
+	effects := []string{New}
+	if !a.Required && b.Required || a.Ephemeral && !b.Ephemeral {
+		effects = append(effects, Breaks)
+	}
+	newRule := slices.ContainsFunc(b.Validation, func(rule string) bool { return !slices.Contains(a.Validation, rule) })
+	newDefault := !a.Required && !b.Required && oneLine(string(a.Default)) != oneLine(string(b.Default))
+	if newRule || newDefault || a.NotNull != b.NotNull || !a.Sensitive && b.Sensitive || !a.Const && b.Const || !a.Ephemeral && b.Ephemeral {
+		effects = append(effects, MayBreak)
+	}
+	if TypeLine(a.Type) != TypeLine(b.Type) {
+		effects = append(effects, typeEffect(a.Type, b.Type))
+	}
+	return worst(effects)
+}
+
+func worst(effects []string) string {
+	return slices.MinFunc(effects, func(x, y string) int { return cmp.Compare(slices.Index(Effects(), x), slices.Index(Effects(), y)) })
+}
+
+// typeEffect tells whether what the old type accepts is accepted by the new one.
+func typeEffect(before, now string) string {
+	was, ok := parseType(before)
+	is, ok2 := parseType(now)
+	switch {
+	case !ok || !ok2 || was.HasDynamicTypes() && !is.HasDynamicTypes():
+		return MayBreak
+	case is == cty.DynamicPseudoType:
+		return New
+	}
+	full := was.WithoutOptionalAttributesDeep()
+	least := withoutOptional(was)
+	switch {
+	case convert.GetConversionUnsafe(full, is) == nil && !full.Equals(is), convert.GetConversionUnsafe(least, is) == nil && !least.Equals(is):
+		return Breaks
+	case !accepts(is, full), !accepts(is, least), // of some values
+		convert.GetConversionUnsafe(is.WithoutOptionalAttributesDeep(), full) == nil && !full.Equals(is.WithoutOptionalAttributesDeep()): // an attribute is dropped in silence
+		return MayBreak
+	case was.Equals(is): // but for the default of an optional attribute
+		return MayBreak
+	}
+	return New
+}
+
+func accepts(t, given cty.Type) bool {
+	return given.Equals(t) || convert.GetConversion(given, t) != nil
+}
+
+func parseType(source string) (cty.Type, bool) {
+	expr, diags := syntax.ParseExpression(source, "type")
+	if diags.HasErrors() {
+		return cty.NilType, false
+	}
+	t, _, diags := typeexpr.TypeConstraintWithDefaults(expr)
+	return t, !diags.HasErrors()
+}
+
+// withoutOptional returns the type of a value that leaves out what is optional.
+func withoutOptional(t cty.Type) cty.Type {
+	switch {
+	case t.IsListType():
+		return cty.List(withoutOptional(t.ElementType()))
+	case t.IsSetType():
+		return cty.Set(withoutOptional(t.ElementType()))
+	case t.IsMapType():
+		return cty.Map(withoutOptional(t.ElementType()))
+	case t.IsTupleType():
+		var all []cty.Type
+		for _, e := range t.TupleElementTypes() {
+			all = append(all, withoutOptional(e))
+		}
+		return cty.Tuple(all)
+	case t.IsObjectType():
+		all := map[string]cty.Type{}
+		for name, e := range t.AttributeTypes() {
+			if !t.AttributeOptional(name) {
+				all[name] = withoutOptional(e)
+			}
+		}
+		return cty.Object(all)
+	}
+	return t
+}
+
+func outputPart(o artifact.DescribedOutput) (string, part) {
+	var words []string
+	if o.Type != "" {
+		words = append(words, TypeLine(o.Type))
+	}
+	for _, w := range []struct {
+		word string
+		is   bool
+	}{{"deprecated", o.Deprecated != ""}, {"ephemeral", o.Ephemeral}, {"sensitive", o.Sensitive}} {
+		if w.is {
+			words = append(words, w.word)
+		}
+	}
+	return o.Name, part{text: strings.Join(words, ", "), output: o}
+}
+
+func changedOutput(was, is part) string {
+	a, b := was.output, is.output
+	effects := []string{New}
+	if !a.Ephemeral && b.Ephemeral || !a.Sensitive && b.Sensitive { // where a caller's output shows it
+		effects = append(effects, MayBreak)
+	}
+	if a.Type != "" && TypeLine(a.Type) != TypeLine(b.Type) {
+		effects = append(effects, MayBreak)
+	}
+	return worst(effects)
 }
 
 // maxDetail bounds one value of a difference, in bytes.

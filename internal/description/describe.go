@@ -53,6 +53,7 @@ func (v *Module) Describe(m addr.ModuleVersion, dir string) artifact.ModuleDescr
 // describeFolder describes one directory; problems are added to d.
 func (v *Module) describeFolder(root, dir string, d *artifact.ModuleDescription) artifact.DescribedModule {
 	m, diags := v.load(dir)
+	read := cmp.Or(v.folders[path.Clean(dir)], &folder{})
 	if _, ok := v.dirs[dir]; !ok {
 		diags = nil // only modules below it
 	}
@@ -69,16 +70,17 @@ func (v *Module) describeFolder(root, dir string, d *artifact.ModuleDescription)
 	}
 	out := artifact.DescribedModule{
 		Readme:          v.findReadme(dir),
-		Inputs:          v.inputSchema(dir, m),
+		Inputs:          inputSchema(m, read.flags),
 		InputOrder:      inputOrder(m),
 		RequiredVersion: m.RequiredCore,
+		CompatibleWith:  read.tools,
 	}
 	if dir != root {
 		out.Path = strings.TrimPrefix(dir, root+"/")
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Outputs)) {
 		o := m.Outputs[name]
-		out.Outputs = append(out.Outputs, artifact.DescribedOutput{Name: name, Description: o.Description, Sensitive: o.Sensitive})
+		out.Outputs = append(out.Outputs, artifact.DescribedOutput{Name: name, Description: o.Description, Sensitive: o.Sensitive, Ephemeral: read.outputs[name].ephemeral, Type: read.outputs[name].typeText, Deprecated: o.Deprecated})
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.RequiredProviders)) {
 		p := m.RequiredProviders[name]

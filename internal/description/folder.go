@@ -27,9 +27,11 @@ type folder struct {
 	module   *tfconfig.Module
 	diags    tfconfig.Diagnostics
 	flags    map[string]variableFlags // by variable
-	backend  string                   // type of the first backend or cloud block; "" for none
-	at       string                   // file and line of it
-	problems hcl.Diagnostics          // what tofu validate would refuse
+	outputs  map[string]outputFlags
+	tools    map[string]string // versions of the tools in compatible_with, by tool
+	backend  string            // type of the first backend or cloud block; "" for none
+	at       string            // file and line of it
+	problems hcl.Diagnostics   // what tofu validate would refuse
 }
 
 type parsedFile struct {
@@ -63,11 +65,11 @@ func (v *Module) readFolder(dir string) (*folder, error) {
 		return nil, errors.Join(errs...)
 	}
 	files = append(files, overrides...)
-	f := &folder{flags: map[string]variableFlags{}}
+	f := &folder{flags: map[string]variableFlags{}, outputs: map[string]outputFlags{}}
 	f.inspect(dir, files)
 	for _, p := range files {
 		if p.File != nil {
-			f.readVariables(p.File)
+			f.readDetails(p.File)
 		}
 	}
 	f.problems = findProblems(files)

@@ -22,11 +22,7 @@ import (
 type schema map[string]any
 
 // inputSchema returns the variables of a module as the JSON Schema of an object.
-func (v *Module) inputSchema(dir string, m *tfconfig.Module) json.RawMessage {
-	var flags map[string]variableFlags
-	if f, ok := v.folders[dir]; ok {
-		flags = f.flags
-	}
+func inputSchema(m *tfconfig.Module, flags map[string]variableFlags) json.RawMessage {
 	properties := schema{}
 	required := []string{}
 	for _, name := range slices.Sorted(maps.Keys(m.Variables)) {
@@ -67,6 +63,10 @@ func variableSchema(v *tfconfig.Variable, f variableFlags) schema {
 	}
 	if v.Deprecated != "" {
 		s["deprecated"] = true
+		s["x-okara-deprecated"] = v.Deprecated
+	}
+	if f.constant {
+		s["x-okara-const"] = true
 	}
 	if f.ephemeral {
 		s["x-okara-ephemeral"] = true
@@ -160,35 +160,77 @@ func childDefaults(d *typeexpr.Defaults, key string) *typeexpr.Defaults {
 // variableFlags holds the arguments of a variable that terraform-config-inspect
 // does not report.
 type variableFlags struct {
-	notNullable, ephemeral bool
-	validation             []validationRule
+	notNullable, ephemeral, constant bool
+	validation                       []validationRule
 }
 
-// readVariables adds what a file says of variables.
-func (f *folder) readVariables(file *hcl.File) {
-	outer := &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "variable", LabelNames: []string{"name"}}}}
-	inner := &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{{Name: "nullable"}, {Name: "ephemeral"}}, Blocks: []hcl.BlockHeaderSchema{{Type: "validation"}},
+// outputFlags holds the arguments of an output that terraform-config-inspect does not report.
+type outputFlags struct {
+	ephemeral bool
+	typeText  string
+}
+
+// readDetails adds what terraform-config-inspect does not report: arguments of variables and
+// outputs, and the tools that a language block names.
+func (f *folder) readDetails(file *hcl.File) {
+	named := []string{"name"}
+	outer := &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "variable", LabelNames: named}, {Type: "output", LabelNames: named}, {Type: "language"}}}
+	content, _, _ := file.Body.PartialContent(outer)
+	for _, b := range content.Blocks {
+		switch b.Type {
+		case "variable":
+			f.flags[b.Labels[0]] = readVariable(b, file.Bytes)
+		case "output":
+			inner, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "ephemeral"}, {Name: "type"}}})
+			o := outputFlags{ephemeral: isBool(inner, "ephemeral", true)}
+			if a, ok := inner.Attributes["type"]; ok && a.Expr.Range().CanSliceBytes(file.Bytes) {
+				o.typeText = string(a.Expr.Range().SliceBytes(file.Bytes))
+			}
+			f.outputs[b.Labels[0]] = o
+		case "language":
+			f.readTools(b)
+		}
 	}
-	variables, _, _ := file.Body.PartialContent(outer)
-	for _, b := range variables.Blocks {
-		content, _, _ := b.Body.PartialContent(inner)
-		is := func(name string, want bool) bool {
-			attribute, ok := content.Attributes[name]
-			if !ok {
-				return false
-			}
+}
+
+// isBool reports whether an argument is given as the value.
+func isBool(content *hcl.BodyContent, name string, want bool) bool {
+	attribute, ok := content.Attributes[name]
+	if !ok {
+		return false
+	}
+	value, diags := attribute.Expr.Value(nil)
+	known := !diags.HasErrors() && value.Type() == cty.Bool && value.IsWhollyKnown() && !value.IsNull()
+	return known && value.True() == want
+}
+
+func readVariable(b *hcl.Block, source []byte) variableFlags {
+	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{
+		Attributes: []hcl.AttributeSchema{{Name: "nullable"}, {Name: "ephemeral"}, {Name: "const"}}, Blocks: []hcl.BlockHeaderSchema{{Type: "validation"}},
+	})
+	flags := variableFlags{notNullable: isBool(content, "nullable", false), ephemeral: isBool(content, "ephemeral", true), constant: isBool(content, "const", true)}
+	for _, block := range content.Blocks {
+		if rule, ok := parseValidation(block, source); ok && len(flags.validation) < maxValidations {
+			flags.validation = append(flags.validation, rule)
+		}
+	}
+	return flags
+}
+
+// readTools adds the versions of tools in language { compatible_with { … } }.
+func (f *folder) readTools(b *hcl.Block) {
+	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "compatible_with"}}})
+	for _, block := range content.Blocks {
+		attributes, _ := block.Body.JustAttributes()
+		for name, attribute := range attributes {
 			value, diags := attribute.Expr.Value(nil)
-			isBool := !diags.HasErrors() && value.Type() == cty.Bool && value.IsWhollyKnown() && !value.IsNull()
-			return isBool && value.True() == want
-		}
-		flags := variableFlags{notNullable: is("nullable", false), ephemeral: is("ephemeral", true)}
-		for _, block := range content.Blocks {
-			if rule, ok := parseValidation(block, file.Bytes); ok && len(flags.validation) < maxValidations {
-				flags.validation = append(flags.validation, rule)
+			if !diags.HasErrors() && value.Type() == cty.String && value.IsWhollyKnown() && !value.IsNull() {
+				if f.tools == nil {
+					f.tools = map[string]string{}
+				}
+				f.tools[name] = value.AsString()
 			}
 		}
-		f.flags[b.Labels[0]] = flags
 	}
 }
 

@@ -39,6 +39,7 @@ type DescribedModule struct {
 	InputOrder        []string            `json:"inputOrder,omitempty"`
 	Outputs           []DescribedOutput   `json:"outputs,omitempty"`
 	RequiredVersion   []string            `json:"requiredVersion,omitempty"`
+	CompatibleWith    map[string]string   `json:"compatibleWith,omitempty"` // constraints of a language block, by tool: opentofu
 	RequiredProviders []DescribedProvider `json:"requiredProviders,omitempty"`
 	Resources         []DescribedResource `json:"resources,omitempty"`
 	ModuleCalls       []DescribedCall     `json:"moduleCalls,omitempty"`
@@ -56,6 +57,9 @@ type DescribedOutput struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	Sensitive   bool   `json:"sensitive,omitempty"`
+	Ephemeral   bool   `json:"ephemeral,omitempty"`
+	Type        string `json:"type,omitempty"`       // as written, where the output has one
+	Deprecated  string `json:"deprecated,omitempty"` // why, and what to use
 }
 
 // DescribedProvider is an entry of required_providers.

@@ -19,7 +19,10 @@ type DescribedVariable struct {
 	Sensitive   bool
 	Deprecated  bool
 	Ephemeral   bool
-	NotNull     bool // null is not allowed: nullable is false
+	NotNull     bool     // null is not allowed: nullable is false
+	Const       bool     // its value must be known at init, before anything is planned
+	Advice      string   // why it is deprecated, if its publisher says so
+	Validation  []string // the conditions of its validation blocks, as written
 }
 
 // Variables returns the variables described by the JSON Schema of the inputs,
@@ -34,6 +37,11 @@ func (d DescribedModule) Variables() []DescribedVariable {
 			WriteOnly   bool            `json:"writeOnly"`
 			Deprecated  bool            `json:"deprecated"`
 			Ephemeral   bool            `json:"x-okara-ephemeral"`
+			Const       bool            `json:"x-okara-const"`
+			Advice      string          `json:"x-okara-deprecated"`
+			Validation  []struct {
+				Condition string `json:"condition"`
+			} `json:"x-okara-validation"`
 		} `json:"properties"`
 		Required []string `json:"required"`
 	}
@@ -43,11 +51,15 @@ func (d DescribedModule) Variables() []DescribedVariable {
 	all := make([]DescribedVariable, 0, len(d.InputOrder))
 	for _, name := range d.InputOrder {
 		p := schema.Properties[name]
-		all = append(all, DescribedVariable{
+		one := DescribedVariable{
 			Name: name, Type: cmp.Or(p.Type, "any"), Description: p.Description, Default: p.Default, Required: slices.Contains(schema.Required, name),
 			Sensitive: p.WriteOnly, Deprecated: p.Deprecated, Ephemeral: p.Ephemeral,
-			NotNull: bytes.HasPrefix(p.Accepts, []byte(`"`)), // a list of types includes null
-		})
+			Const: p.Const, Advice: p.Advice, NotNull: bytes.HasPrefix(p.Accepts, []byte(`"`)), // a list of types includes null
+		}
+		for _, rule := range p.Validation {
+			one.Validation = append(one.Validation, rule.Condition)
+		}
+		all = append(all, one)
 	}
 	return all
 }

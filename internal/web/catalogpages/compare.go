@@ -17,10 +17,14 @@ type compareBody struct {
 	Rows     []difference
 	Pages    site.Pages
 	Breaking int // number on all pages
+	MayBreak int
 }
 
 // difference is a row of the table of differences.
-type difference struct{ description.Difference }
+type difference struct {
+	description.Difference
+	Group string // heading of the differences of its effect; "" if it is not the first one of the page
+}
 
 // compareVersions compares two versions by their descriptions alone.
 func (s *modules) compareVersions(r *site.Request) (*site.Page, error) {
@@ -43,7 +47,7 @@ func (s *modules) compareVersions(r *site.Request) (*site.Page, error) {
 	if from == "" {
 		from = body.Choices[min(1, len(body.Choices)-1)]
 	}
-	var sides [2]artifact.DescribedModule
+	var sides [2]artifact.ModuleDescription
 	for i, text := range []string{from, to} {
 		if sides[i], err = s.describedVersion(r, m, text); err != nil {
 			return nil, err
@@ -51,32 +55,39 @@ func (s *modules) compareVersions(r *site.Request) (*site.Page, error) {
 	}
 	var all []difference
 	for _, d := range description.Compare(sides[0], sides[1]) {
-		if d.Breaking {
+		switch d.Effect {
+		case description.Breaks:
 			body.Breaking++
+		case description.MayBreak:
+			body.MayBreak++
 		}
-		all = append(all, difference{d})
+		all = append(all, difference{Difference: d})
 	}
 	body.From = from
 	body.To = to
 	body.Rows, body.Pages = site.OnePage(r, "page", all)
+	for i, d := range body.Rows {
+		if i == 0 || d.Effect != body.Rows[i-1].Effect {
+			body.Rows[i].Group = map[string]string{description.Breaks: "Breaks callers", description.MayBreak: "May break callers", description.New: "New, or of no effect on callers"}[d.Effect]
+		}
+	}
 	return &site.Page{
 		Template: "compare.html", Title: "Compare versions", Body: body,
 		Crumbs:  []site.Link{{Text: "Catalog"}, {Text: m.Namespace, Href: "modules/" + m.Namespace}, {Text: m.String(), Href: itemPath(m.Item())}},
-		Command: "okara show " + m.String() + "@" + to,
+		Command: "okara compare " + m.String() + " " + from + " " + to,
 	}, nil
 }
 
-func (s *modules) describedVersion(r *site.Request, m addr.Module, version string) (artifact.DescribedModule, error) {
+func (s *modules) describedVersion(r *site.Request, m addr.Module, version string) (d artifact.ModuleDescription, err error) {
 	v, err := addr.ParseVersion(version)
 	if err != nil {
-		return artifact.DescribedModule{}, site.NotFound("%v", err)
+		return d, site.NotFound("%v", err)
 	}
 	mv, err := s.catalog.ModuleVersion(r.Context(), m, v)
 	if err != nil {
-		return artifact.DescribedModule{}, unavailableError(err, "module", m.String())
+		return d, unavailableError(err, "module", m.String())
 	}
-	d, err := s.catalog.Description(r.Context(), mv)
-	return d.Root, err
+	return s.catalog.Description(r.Context(), mv)
 }
 
 // Mark returns the kind of change, with its color.
