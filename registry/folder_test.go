@@ -3,6 +3,7 @@
 package registry_test
 
 import (
+	"errors"
 	"testing"
 	"testing/fstest"
 
@@ -37,19 +38,27 @@ func TestMirrorOfAFolder(t *testing.T) {
 		},
 	}
 	repository := "oci://" + f.client.Host() + "/acme/modules/net/vpc/aws"
-	for _, tt := range []struct{ source, subdir, dir, path string }{
-		{"example.com/net/vpc/aws", "", "vpc", ""}, {repository, "", "vpc", ""},
-		{"example.com/net/vpc/aws//vpc", "", "", "vpc"}, {"example.com/net/vpc/aws", "vpc", "", "vpc"}, {repository + "//vpc", "", "", "vpc"},
-		{"example.com/net/vpc/aws//dns", "", "", ""},
+	for _, tt := range []struct{ source, subdir, folder, dir, path string }{
+		{"example.com/net/vpc/aws", "", "", "vpc", ""}, {repository, "", "", "vpc", ""},
+		{"example.com/net/vpc/aws//vpc", "", "", "", "vpc"}, {"example.com/net/vpc/aws", "vpc", "", "", "vpc"}, {repository + "//vpc", "", "", "", "vpc"},
+		{"example.com/net/vpc/aws//dns", "", "", "", ""},
+		{"example.com/net/vpc/aws", "", "dns/x", "vpc", ""}, {"example.com/net/vpc/aws", "", "none", "", ""},
 	} {
-		t.Run(tt.source+" "+tt.subdir, func(t *testing.T) {
+		t.Run(tt.source+" "+tt.subdir+tt.folder, func(t *testing.T) {
 			d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 			file := "module \"net/vpc/aws\" {\n source = \"" + tt.source + "\"\n subdir = \"" + tt.subdir + "\"\n}\n"
 			for _, again := range []bool{false, true} { // by a depot, and then by `okara mirror`, which compares
 				set := must.Fixed(supply.ParseSet("depot.hcl", []byte(file)))
+				set.Modules[0].Folder = tt.folder
 				s := supply.NewSyncer(d, supply.SyncOptions{Set: set, Once: again, Origins: func(string) (supply.Origins, error) { return origins, nil }})
 				p := must.Fixed(s.Plan(t.Context()))
 				for _, r := range must.Fixed(s.Apply(t.Context(), p, nil)) {
+					if tt.folder == "none" {
+						if !errors.Is(r.Err(), oci.ErrNotFound) {
+							t.Error(r.Err())
+						}
+						return
+					}
 					if r.Err() != nil || r.Published.Existing != again {
 						t.Errorf("again %t: %v, existing %t", again, r.Err(), r.Published.Existing)
 					}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -24,7 +25,8 @@ const mirrorLong = `Copy providers and modules from their origins into the regis
 
 A provider is written [HOST/]NAMESPACE/TYPE, a module [HOST/]NAMESPACE/NAME/SYSTEM, each
 with an optional @CONSTRAINT. Without a constraint the newest release is copied, with a
-constraint every matching version.
+constraint every matching version. ADDRESS//DIR is the whole package of a module that has
+the folder DIR, and is then used as HOST/ADDRESS//DIR.
 
 SHA256SUMS and its signature are verified before anything is pushed and stored
 unchanged, so that clients verify the author's signature. Existing versions are compared
@@ -246,6 +248,10 @@ func (m *mirrorer) addArgument(arg string) error {
 	if versions == "" {
 		e.Limit = 1
 	}
+	dir := ""
+	if !strings.Contains(address, "://") {
+		address, dir, _ = strings.Cut(address, "//")
+	}
 	first, rest, _ := strings.Cut(address, "/")
 	isHost := strings.ContainsAny(first, ".:") || first == "localhost"
 	parts := strings.Count(address, "/") + 1
@@ -267,7 +273,10 @@ func (m *mirrorer) addArgument(arg string) error {
 			host = first
 			address = rest
 		}
-		return m.addModule(e, host, address)
+		return m.addModule(e, host, address, dir)
+	}
+	if dir != "" {
+		return cli.UsageError("%s has no folders; //%s is for modules", address, dir)
 	}
 	p, err := addr.ParseProvider(address)
 	if err != nil {
@@ -290,16 +299,19 @@ func (m *mirrorer) addProvider(e supply.Entry, p addr.Provider) error {
 	return nil
 }
 
-func (m *mirrorer) addModule(e supply.Entry, host, address string) error {
+func (m *mirrorer) addModule(e supply.Entry, host, address, dir string) error {
 	module, err := addr.ParseWritten(address)
 	if err != nil {
 		return err
+	}
+	if dir != "" && !filepath.IsLocal(dir) {
+		return cli.UsageError("//%s is not a folder of the module", dir)
 	}
 	if _, err := m.up.upstreamClient(host); err != nil { // the user named it
 		return err
 	}
 	m.set.Modules = append(m.set.Modules, supply.ModuleEntry{
-		Entry: e, Address: module.Fold(), Title: address, Source: supply.ModuleSource{Kind: supply.SourceRegistry, Host: host, Address: module},
+		Entry: e, Address: module.Fold(), Title: address, Folder: dir, Source: supply.ModuleSource{Kind: supply.SourceRegistry, Host: host, Address: module},
 	})
 	return nil
 }

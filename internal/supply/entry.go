@@ -35,6 +35,7 @@ type ModuleEntry struct {
 	Title   string // the address as it was written
 	Source  ModuleSource
 	Subdir  string
+	Folder  string // that the module must have; "": any module
 	Policy  string // "immutable" or "editions"
 	Ignore  []string
 

@@ -299,6 +299,9 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 		m := addr.ModuleVersion{Module: e.Address, Version: o.version}
 		fetch := func(ctx context.Context, dir string, whole bool) (depot.Fetched, error) {
 			got, err := fetchModule(ctx, from, e, o, dir, whole)
+			if err == nil && e.Folder != "" {
+				_, err = describeFetched(got.Package, path.Join(got.Dir, e.Folder), nil)
+			}
 			all := map[string]string{artifact.AnnTitle: e.Address.Title(e.Title)}
 			maps.Copy(all, got.Annotations)
 			got.Annotations = all
