@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -199,9 +200,18 @@ func TestListNamesWhatIsNotOffered(t *testing.T) {
 	}
 	var log bytes.Buffer
 	prefix, _, _ := strings.Cut(w.repo.Name(), "/")
-	c := catalog.New(catalog.Options{Client: newClient(t, "registry.test", o), Layout: addr.Layout{Prefix: prefix}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	for range 2 {
-		must.Fixed(c.Versions(t.Context(), w.item))
+	now := time.Now()
+	o.Transport = &ocitest.Fault{Base: o.Transport, Match: ocitest.On(http.MethodGet, "tags"), Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		resp, err := next.RoundTrip(r)
+		resp.Header.Del("Age")
+		return resp, err
+	}}
+	c := catalog.New(catalog.Options{Client: newClient(t, "registry.test", o), Layout: addr.Layout{Prefix: prefix}, Logger: slog.New(slog.NewTextHandler(&log, nil)), Now: func() time.Time { return now }})
+	for n := range 3 {
+		if l := must.Fixed(c.Versions(t.Context(), w.item)); l.Listing.Cached != (n > 0) {
+			t.Errorf("list %d: a cache answered: %t", n, l.Listing.Cached)
+		}
+		now = now.Add(time.Hour)
 	}
 	if strings.Count(log.String(), "a cache of the registry answered") != 1 {
 		t.Error(log.String())

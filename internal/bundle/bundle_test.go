@@ -290,7 +290,7 @@ func publishVersions(t *testing.T, d *depot.Depot, n int) {
 	t.Helper()
 	for i := range n {
 		tree := depottest.NewModule(fmt.Sprintf("# version %d\n", i))
-		o := depot.ModuleOptions{Annotations: map[string]string{artifact.AnnTitle: "Net/VPC/aws"}}
+		o := depot.ModuleOptions{Annotations: map[string]string{artifact.AnnTitle: []string{"Net/VPC/aws", "net/Vpc/aws"}[min(i, 1)]}}
 		must.Get(d.PublishModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", fmt.Sprintf("1.%d.0", i)), o))(t)
 	}
 }

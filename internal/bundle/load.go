@@ -20,7 +20,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
@@ -57,7 +56,7 @@ func Load(ctx context.Context, d *depot.Depot, b *File, o LoadOptions) (Report, 
 	}
 	l := &loader{
 		d: d, b: b, policy: o.Policy, trusted: o.Trusted, images: o.Images,
-		repos: map[string]*oci.Repo{}, before: map[*oci.Repo]*depot.Listing{}, filled: map[addr.Item]*oci.Repo{}, titles: map[addr.Item]string{}, done: map[blobRef]bool{},
+		repos: map[string]*oci.Repo{}, before: map[*oci.Repo]*depot.Listing{}, filled: map[addr.Item]root{}, done: map[blobRef]bool{},
 	}
 	l.report = b.Report()
 	err := l.load(ctx)
@@ -78,9 +77,8 @@ type loader struct {
 
 	mu     sync.Mutex // guards the fields below
 	report Report
-	filled map[addr.Item]*oci.Repo // items that have a version
-	titles map[addr.Item]string    // of modules among them, as they are written
-	done   map[blobRef]bool        // manifests that have been pushed
+	filled map[addr.Item]root // the lowest version of items that have one
+	done   map[blobRef]bool   // manifests that have been pushed
 }
 
 // blobRef is a blob or manifest in a repository.
@@ -131,23 +129,25 @@ func (l *loader) load(ctx context.Context) error {
 		}
 	}
 	for _, it := range slices.SortedFunc(maps.Keys(l.filled), func(a, b addr.Item) int { return cmp.Compare(a.String(), b.String()) }) {
+		x := l.filled[it]
 		if it.Kind == addr.KindModule {
-			l.report.Warnings = append(l.report.Warnings, depot.MoveLatest(ctx, &depot.Listing{Repository: l.filled[it], Kind: it.Kind})...)
+			l.report.Warnings = append(l.report.Warnings, depot.MoveLatest(ctx, &depot.Listing{Repository: x.repo, Kind: it.Kind})...)
 		}
-		if err := l.d.AddToCatalog(ctx, it, l.titles[it]); err != nil {
+		if err := l.d.AddTitled(ctx, it, x.tag); err != nil {
 			l.report.Warnings = append(l.report.Warnings, depot.NotListed(err)...)
 		}
 	}
 	return nil
 }
 
-func (l *loader) markFilled(x root, m oci.Manifest) {
+func (l *loader) markFilled(x root) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if x.item.Kind == addr.KindModule {
-		l.titles[x.item] = artifact.AnnotationsOf(m)[artifact.AnnTitle]
+	v, _ := addr.VersionFromTag(x.tag)
+	lowest, _ := addr.VersionFromTag(l.filled[x.item].tag)
+	if l.filled[x.item].tag == "" || v.Compare(lowest) < 0 {
+		l.filled[x.item] = x
 	}
-	l.filled[x.item] = x.repo
 }
 
 // job is a blob that a root needs.
@@ -344,7 +344,7 @@ func (l *loader) publishVersion(ctx context.Context, x root, m oci.Manifest, lis
 		l.noteReason(&l.report.Conflict, "%s has another digest now, the bundle has %s", x, x.Digest)
 		return nil
 	case err == nil:
-		l.markFilled(x, m)
+		l.markFilled(x)
 	}
 	return err
 }

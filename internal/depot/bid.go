@@ -251,25 +251,26 @@ func dropBids(ctx context.Context, l *Listing) {
 	dropped := 0
 	for _, tag := range l.Tags { // sorted: a bid comes before the tag that marks it as ended
 		rest, ok := strings.CutPrefix(tag, bidPrefix)
-		if !ok || len(rest) < bidHash || !there[rest[:bidHash]] {
+		if !ok || len(rest) < bidHash || !there[rest[:bidHash]] || l.isLiving(ctx, tag) {
 			continue
 		}
-		err := l.Repository.Untag(ctx, tag)
-		if errors.Is(err, oci.ErrUnsupported) {
-			err = deleteBid(ctx, l.Repository, tag)
+		isBid := func(m oci.Manifest) bool {
+			image, err := m.Image()
+			return err == nil && image.ArtifactType == artifactBid && image.Annotations[annBid] == strings.TrimSuffix(tag, bidEnd)
 		}
-		if dropped++; err != nil && !errors.Is(err, oci.ErrNotFound) || dropped == maxBidsDropped {
+		if dropped++; dropTag(ctx, l.Repository, tag, isBid) != nil || dropped == maxBidsDropped {
 			return
 		}
 	}
 }
 
-// deleteBid deletes the manifest of a bid by its digest. This removes only the
-// tag of the bid, because each bid has a manifest of its own.
-func deleteBid(ctx context.Context, r *oci.Repo, tag string) error {
-	d, err := r.Resolve(ctx, tag)
-	if err != nil {
-		return err
+// isLiving reports whether a bid, or the mark of its end, may still count: until its publisher
+// is done, no platforms may be added to a provider. What a module names does not grow.
+func (l *Listing) isLiving(ctx context.Context, tag string) bool {
+	if l.Kind == addr.KindModule {
+		return false
 	}
-	return r.Delete(ctx, d)
+	m, err := l.Repository.Fetch(ctx, tag)
+	made, _ := time.Parse(time.RFC3339, artifact.AnnotationsOf(m)[annBidTime])
+	return err == nil && l.now().Sub(made) <= bidExpires
 }

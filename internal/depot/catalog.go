@@ -36,7 +36,7 @@ func (d *Depot) RebuildCatalog(ctx context.Context, items []addr.Item) (int, err
 		case err != nil:
 			return n, err
 		}
-		if err := d.AddToCatalog(ctx, it, ReadTitle(ctx, it.Kind, l.Repository, l.Versions[len(l.Versions)-1].Tag())); err != nil {
+		if err := d.AddTitled(ctx, it, l.Versions[len(l.Versions)-1].Tag()); err != nil {
 			return n, err
 		}
 		n++
@@ -44,15 +44,20 @@ func (d *Depot) RebuildCatalog(ctx context.Context, items []addr.Item) (int, err
 	return n, nil
 }
 
-// ReadTitle returns the address of a module as it is written in the version under a tag; "" if
-// that has none.
-func ReadTitle(ctx context.Context, kind string, r *oci.Repo, tag string) string {
-	if kind != addr.KindModule {
-		return ""
+// AddTitled is [Depot.AddToCatalog] with the address of a module as it is written in the
+// version under a tag. A tag that leads nowhere, or to no module, has none.
+func (d *Depot) AddTitled(ctx context.Context, it addr.Item, tag string) error {
+	title := ""
+	if it.Kind == addr.KindModule {
+		r, err := d.Repo(it.Repository(d.o.Layout))
+		if err != nil {
+			return err
+		}
+		m, err := r.Fetch(ctx, tag)
+		if err != nil && !errors.Is(err, oci.ErrNotFound) && !errors.Is(err, oci.ErrCorrupt) {
+			return err
+		}
+		title = artifact.AnnotationsOf(m)[artifact.AnnTitle]
 	}
-	m, err := r.Fetch(ctx, tag)
-	if err != nil {
-		return ""
-	}
-	return artifact.AnnotationsOf(m)[artifact.AnnTitle]
+	return d.AddToCatalog(ctx, it, title)
 }

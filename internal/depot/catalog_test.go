@@ -44,6 +44,11 @@ func TestRebuildCatalog(t *testing.T) {
 			{nil, []artifact.CatalogEntry{module, provider}},
 			{nil, []artifact.CatalogEntry{module, provider}},
 		} {
+			refused := &ocitest.Fault{Match: ocitest.On(http.MethodGet, "manifest"), Times: -1, Do: ocitest.Status(http.StatusForbidden, -1)}
+			broken, _ := depottest.NewDepot(t, host, oci.Options{Transport: refused})
+			if n, err := broken.RebuildCatalog(t.Context(), step.items); n != 0 || !errors.Is(err, oci.ErrDenied) {
+				t.Errorf("a title that cannot be read: rebuilt %d, %v", n, err)
+			}
 			n, err := d.RebuildCatalog(t.Context(), step.items)
 			if err != nil || n != len(step.want) {
 				t.Errorf("rebuilt %d, %v", n, err)

@@ -53,13 +53,13 @@ func putNew(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o p
 	if len(v.Tag()) > maxTimedTag {
 		return nil, fmt.Errorf("version %s has %d characters; a version that is published has at most %d, so that it can be recorded: %w", v, len(v.Tag()), maxTimedTag, oci.ErrTooLarge)
 	}
-	tags, warnings, err := putVersion(ctx, l, v, m, o)
+	before, warnings, err := putVersion(ctx, l, v, m, o)
 	name := v
 	if err == nil && o.edition { // not before, lest what loses the contest stays listed
 		name, err = tagEdition(ctx, l, v, m)
 	}
-	if err == nil && !slices.Contains(tags, name.Tag()) {
-		warnings = append(warnings, recordMove(ctx, l.Repository, v.Tag(), name.Tag(), l.now(), m)...)
+	if err == nil && !hasAll(before.Tags, []string{v.Tag(), name.Tag()}) {
+		warnings = append(warnings, recordMove(ctx, l.Repository, v.Tag(), name.Tag(), before.now(), m)...)
 	}
 	return warnings, err
 }
@@ -114,36 +114,35 @@ func putContent(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest,
 	return m, warnings, err
 }
 
-// putVersion is PutVersion without recording the time. tags are those from
-// before.
-func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o putOptions) (tags, warnings []string, err error) {
+// putVersion is PutVersion without recording the time. before is the last list from
+// before the version was written.
+func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o putOptions) (before *Listing, warnings []string, err error) {
 	r := l.Repository
 	tag := v.Tag()
 	b, err := newBid(l, v, m, o)
 	if err != nil {
-		return nil, nil, err
+		return l, nil, err
 	}
 	if !o.fresh {
 		if err := r.CheckHandedOut(ctx, m.Digest); err != nil {
-			return nil, nil, err
+			return l, nil, err
 		}
 	}
 	if err := b.writeBid(ctx); err != nil {
 		b.withdraw(ctx, true) // the bid may be in the registry
-		return nil, nil, fmt.Errorf("announce the publication: %w", err)
+		return l, nil, fmt.Errorf("announce the publication: %w", err)
 	}
 	if o.fresh {
 		if err := r.CheckHandedOut(ctx, b.manifest.Digest); err != nil {
 			b.withdraw(ctx, true)
-			return nil, nil, err
+			return l, nil, err
 		}
 	}
 	shown, err := b.awaitAlone(ctx)
 	if err != nil {
 		b.withdraw(ctx, !errors.Is(err, ErrTaken))
-		return nil, nil, err
+		return l, nil, err
 	}
-	tags = b.list.Tags
 	done, err := b.writeVersion(ctx, !shown)
 	if err == nil && !shown {
 		warnings = []string{fmt.Sprintf("the tag list of %s does not show the latest push: another publisher may have published %s at the same time", r, tag)}
@@ -154,7 +153,7 @@ func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest,
 	if done { // otherwise the version may still appear, and no other may be written before it
 		b.withdraw(ctx, b.replaces == "" && b.list.Kind != addr.KindModule || err != nil && !errors.Is(err, ErrTaken))
 	}
-	return tags, warnings, err
+	return b.list, warnings, err
 }
 
 // writeVersion points the version at the manifest.

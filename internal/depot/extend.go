@@ -120,14 +120,12 @@ func (x providerPush) moveIndex(ctx context.Context, previous oci.Descriptor, ne
 		return nil, err
 	}
 	l := &Listing{Repository: x.repo, Kind: x.provider.Item().Kind}
-	tags, warnings, err := putVersion(ctx, l, x.version, next, putOptions{replaces: previous.Digest})
+	grow := func(l *Listing, _ oci.Manifest, _ bool) []string { return l.recordGrowth(ctx, x.version.Tag(), next) }
+	l, warnings, err = putVersion(ctx, l, x.version, next, putOptions{replaces: previous.Digest, written: grow})
 	if errors.Is(err, ErrTaken) {
 		err = fmt.Errorf("%s:%s: %w", x.repo, x.version.Tag(), errMoved)
 	}
-	if err == nil {
-		warnings = append(warnings, recordGrowth(ctx, x.repo, tags, x.version.Tag(), next)...)
-	}
-	if slices.Contains(tags, "sha256-"+previous.Digest.Encoded()+".sig") {
+	if slices.Contains(l.Tags, "sha256-"+previous.Digest.Encoded()+".sig") {
 		warnings = append(warnings, fmt.Sprintf("the signatures of %s are for the previous index %s; sign it again", x.version, previous.Digest))
 	}
 	return warnings, err

@@ -53,11 +53,13 @@ func TestAHeldRequest(t *testing.T) {
 		"two withdrawals beside an undo":                {before: "p1+", hold: "DELETE 1.2.3", slow: "remove", meanwhile: "remove+ undo+ p2!", afterward: "undo+ wait p2+ untag p2x!"},
 		"a withdrawal that is late":                     {before: "p1+", hold: "GET list", slow: "remove", meanwhile: "undo wait p2+", afterward: "p2x!"},
 		"an identical publisher":                        {hold: "PUT 1.2.3", slow: "p1", meanwhile: "p1+ p2!", afterward: "p2+ untag p2x!"},
+		"an identical publisher and a prune":            {hold: "PUT 1.2.3", slow: "p1", meanwhile: "p1+ prune+ p2!", afterward: "wait prune+ p2+ untag p2x!"},
 		"an identical undo":                             {before: "p1+ remove+", hold: "PUT 1.2.3", slow: "undo", meanwhile: "undo+ wait p2", afterward: "p2+ untag p2x!"},
 		"two growths":                                   {before: "p1+", hold: "PUT okara-time-", slow: "p2+", meanwhile: "p3+", afterward: "untag p3x! p3+"},
 		"a clock ahead":                                 {ahead: 15 * time.Minute, hold: "PUT 1.2.3", slow: "p2+", meanwhile: "p2x!", afterward: "p2+"},
-		"a growth by a clock ahead":                     {ahead: 15 * time.Minute, before: "p1+", hold: "PUT 1.2.3", slow: "p2+", meanwhile: "p2x!", afterward: "p2+"},
+		"a growth by a clock ahead":                     {ahead: 15 * time.Minute, before: "p1+", hold: "PUT 1.2.3", slow: "p2+", meanwhile: "p2x!", afterward: "p2+ untag p2x!"},
 		"a clock behind":                                {ahead: -26 * time.Hour, before: "p1+ remove+ undo+ wait p2+ remove+ p2x! p2!"},
+		"a first version by a clock behind":             {ahead: -2 * time.Hour, before: "p1+ untag p1x!"},
 		"a growth beside a dead one":                    {before: "p1+", hold: "PUT 1.2.3", slow: "p2", meanwhile: "p2x! wait", afterward: "p2+ untag p2x!"},
 		"what was removed and taken back without a tag": {before: "p1+ remove+ undo+ untag undo+ p2! wait p2+"},
 	} {
@@ -77,6 +79,8 @@ func TestAHeldRequest(t *testing.T) {
 						passTime(11 * time.Minute)
 					case "untag":
 						err = repo.Untag(ctx, "1.2.3")
+					case "prune":
+						err = depot.PruneVersions(ctx, mustVersions(t, d, depottest.DNS().Item()), nil)
 					case "remove", "undo":
 						action := map[string]string{"remove": evidence.ActionYank, "undo": evidence.ActionUnyank}[name]
 						_, _, err = d.Announce(ctx, depottest.DNS().Item(), depot.Announcement{Action: action, Version: "1.2.3", DeleteTag: true})
@@ -147,6 +151,7 @@ func TestAnEditionIsNoRecord(t *testing.T) {
 		"a name":       {"a 1.2.3; c 1.2.3-eaaaaaaaaaaaa", "b", "a"},
 		"moved":        {"a 1.2.3; c 1.2.3-eaaaaaaaaaaaa; b 1.2.3 editions", "a", "b"},
 		"two editions": {"a 1.2.3 editions; b 1.2.3 editions", "c", "b"},
+		"moved back":   {"a 1.2.3 editions; b 1.2.3 editions; untag; a 1.2.3 editions", "b", "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withoutWaits(t, ocitest.Handler(t, ocitest.Quirks{}), func(t *testing.T, registry http.RoundTripper) {
@@ -156,8 +161,11 @@ func TestAnEditionIsNoRecord(t *testing.T) {
 					return err
 				}
 				for s := range strings.SplitSeq(tt.steps, "; ") {
-					words := append(strings.Fields(s), "")
-					must.Succeed(t, publish(words[0], words[1], words[2]))
+					if words := append(strings.Fields(s), ""); s == "untag" {
+						must.Succeed(t, depottest.MustRepo(t, client, depottest.ModuleRepo).Untag(t.Context(), "1.2.3"))
+					} else {
+						must.Succeed(t, publish(words[0], words[1], words[2]))
+					}
 					passTime(time.Second)
 				}
 				must.Succeed(t, depottest.MustRepo(t, client, depottest.ModuleRepo).Untag(t.Context(), "1.2.3"))

@@ -27,7 +27,8 @@ type PullOptions struct {
 }
 
 // Pull writes a version into dir. It returns the names of a provider's files; a
-// module fills the whole directory. With an error nothing of it is left.
+// module fills the whole directory. With an error nothing new is left, but files that
+// existed may have been replaced.
 func (d *Depot) Pull(ctx context.Context, it addr.Item, v addr.Version, dir string, o PullOptions) (names []string, err error) {
 	s, err := d.Subject(ctx, it, v)
 	if err == nil {
@@ -42,7 +43,7 @@ func (d *Depot) Pull(ctx context.Context, it addr.Item, v addr.Version, dir stri
 			err = errors.Join(err, p.undo())
 		}
 	}()
-	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+	for at := filepath.Clean(dir); at != filepath.Dir(at); at = filepath.Dir(at) { // a root has no parent; of Windows it may be missing
 		if _, err := os.Lstat(at); !errors.Is(err, os.ErrNotExist) {
 			break
 		}
@@ -149,11 +150,7 @@ func (p *pull) writeProvider(ctx context.Context, platforms []addr.Platform) ([]
 		if b == nil {
 			continue
 		}
-		write := func(f *os.File) error {
-			_, err := f.Write(b)
-			return err
-		}
-		if err := p.writeFile(name, write); err != nil {
+		if err := files.Replace(p.noteFile(name), b, 0o644); err != nil {
 			return nil, err
 		}
 		names = append(names, name)
@@ -170,15 +167,14 @@ func (p *pull) writeZip(ctx context.Context, t artifact.ProviderPlatform, name s
 	if have, err := oci.FileBlob(artifact.MediaZip, filepath.Join(p.dir, name)); err == nil && have.Digest == blob.Digest {
 		return nil
 	}
-	return p.writeFile(name, func(f *os.File) error { return p.progress.save(ctx, p.Repository, blob, f, name) })
+	return files.ReplaceWith(p.noteFile(name), 0o644, func(f *os.File) error { return p.progress.save(ctx, p.Repository, blob, f, name) })
 }
 
-// writeFile writes a file under a temporary name first, so that one with the final name is
-// complete.
-func (p *pull) writeFile(name string, write func(*os.File) error) error {
+// noteFile returns the path of a file that is about to be written.
+func (p *pull) noteFile(name string) string {
 	file := filepath.Join(p.dir, name)
 	if _, err := os.Lstat(file); errors.Is(err, os.ErrNotExist) {
 		p.made = append(p.made, file)
 	}
-	return files.ReplaceWith(file, 0o644, write)
+	return file
 }

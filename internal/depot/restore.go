@@ -81,6 +81,10 @@ func lostOf(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex) (lo
 		return missing, err
 	}
 	for _, d := range missing {
+		if slices.ContainsFunc(blobs, func(b oci.Descriptor) bool { return b.Digest == d.Digest }) {
+			lost = append(lost, d)
+			continue
+		}
 		m, err := r.Fetch(ctx, d.Digest.String())
 		if err == nil {
 			err = r.PutPart(ctx, m)

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
@@ -136,6 +137,16 @@ func TestTagParts(t *testing.T) {
 				check("again", 2)
 				if again.Added != nil || !again.Existing {
 					t.Errorf("got %+v", again)
+				}
+				x := must.Get(artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3")))(t)
+				zip := must.Get(artifact.ResolveProviderZip(t.Context(), r, x.Platforms[0]))(t).Digest.String()
+				req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+host+"/v2/"+r.Name()+"/blobs/"+zip, nil))(t)
+				must.Get(http.DefaultClient.Do(req))(t).Body.Close()
+				strict, _ := depottest.NewDepot(t, host, oci.Options{TagParts: true, Transport: &ocitest.Fault{Times: -1, Match: func(r *http.Request) bool {
+					return strings.HasSuffix(r.URL.Path, "/manifests/"+zip)
+				}, Do: ocitest.Status(http.StatusBadRequest, -1)}})
+				if restored, err := publish.publish(strict, "1.2.3", ""); err != nil || !strings.Contains(strings.Join(restored.Warnings, "\n"), "pushed again") {
+					t.Errorf("without a zip: %+v, %v", restored, err)
 				}
 				announce := func(action, version string) {
 					must.GetBoth(d.Announce(t.Context(), publish.item, depot.Announcement{Action: action, Version: version, DeleteTag: true}))(t)

@@ -171,7 +171,7 @@ func (r *VersionRule) allowRecord(ctx context.Context, repo *oci.Repo, it addr.I
 	case !errors.Is(err, oci.ErrNotFound):
 		return err
 	}
-	if _, at, _ := parseTime(tag); evidence.IsStatusAhead(tag, time.Now()) || at.After(time.Now().Add(evidence.MaxStatusAhead)) {
+	if _, at, _ := parseTime(tag); evidence.IsStatusAhead(tag, time.Time{}) || at.After(time.Now().Add(evidence.MaxStatusAhead)) {
 		return refusedError(tag + " is in the future; is your clock right?")
 	}
 	v, says, isRecord := recordOf(tag, next)

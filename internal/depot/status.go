@@ -315,18 +315,17 @@ func timesIn(tags []string, now time.Time) (times, moved map[string]time.Time) {
 	return times, moved
 }
 
-// recordGrowth records that a version which was published at some time, as its
-// tags from before tell, names an index with further platforms: the record is
+// recordGrowth records that a version which was published at some time, as the list
+// from before tells, names an index with further platforms: the record is
 // some milliseconds later, as many as its digest says, lest two that are written at
 // once have one tag.
-func recordGrowth(ctx context.Context, r *oci.Repo, tags []string, version string, is oci.Manifest) (warnings []string) {
-	times, _ := timesIn(slices.Sorted(slices.Values(tags)), time.Now())
-	at, ok := times[version]
+func (l *Listing) recordGrowth(ctx context.Context, version string, is oci.Manifest) (warnings []string) {
+	at, ok := l.Times[version]
 	later, err := strconv.ParseUint(is.Digest.Encoded()[:growthHex], 16, 64)
 	if !ok || err != nil {
 		return nil // it would become younger
 	}
-	return recordTime(ctx, r, version, at.Add(time.Duration(later+1)*time.Millisecond), is)
+	return recordTime(ctx, l.Repository, version, at.Add(time.Duration(later+1)*time.Millisecond), is)
 }
 
 const growthHex = 3 // up to four seconds

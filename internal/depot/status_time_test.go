@@ -4,6 +4,7 @@ package depot_test
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -168,4 +169,34 @@ func TestForeignTimes(t *testing.T) {
 	if at := l.Published(long, map[string]string{artifact.AnnCreated: "2026-01-02T03:04:05Z"}); at.Year() != 2026 {
 		t.Errorf("%s, want the time of the manifest where none is recorded", at)
 	}
+}
+
+// TestAListThatStaysEqual reads a list again whose tags do not change: an event of the future
+// counts once it is due, and whether a cache answered is told of the last answer.
+func TestAListThatStaysEqual(t *testing.T) {
+	withoutWaits(t, ocitest.Handler(t, ocitest.Quirks{}), func(t *testing.T, registry http.RoundTripper) {
+		cached := false
+		d, client := newDepot(t, oci.Options{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			resp, err := registry.RoundTrip(r)
+			if err == nil && cached {
+				resp.Header.Set("Age", "30")
+			}
+			return resp, err
+		})})
+		m, r := depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depottest.MustRepo(t, client, depottest.ModuleRepo)
+		must.Get(d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}))(t)
+		must.Get(evidence.PutStatusEvent(t.Context(), r, evidence.StatusEvent{Action: evidence.ActionYank, Version: "1.0.0", Time: time.Now().Add(48 * time.Hour)}))(t)
+		l := mustVersions(t, d, m.Item())
+		for n, tt := range []struct {
+			after          time.Duration
+			cached, yanked bool
+		}{{0, false, false}, {time.Hour, true, false}, {25 * time.Hour, true, true}, {0, false, true}} {
+			passTime(tt.after)
+			cached = tt.cached
+			l = must.Get(depot.ListVersions(t.Context(), r, addr.KindModule, l))(t)
+			if again := must.Get(depot.ListVersions(t.Context(), r, addr.KindModule, l))(t); again != l || l.Cached != tt.cached || (l.Status(m.Version).Yanked != nil) != tt.yanked {
+				t.Errorf("%d: the same %t, cached %t, yanked %v", n, again == l, l.Cached, l.Status(m.Version).Yanked)
+			}
+		}
+	})
 }

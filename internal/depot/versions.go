@@ -166,18 +166,28 @@ type Listing struct {
 	Times      map[string]time.Time          // recorded publish times, by version tag
 	Cached     bool                          // a cache answered, so the list may be old
 
-	moved map[string]time.Time // when the last edition of a version was published, by version tag
-	ahead time.Duration        // of the registry's clock before the own one, as far as a list told
+	moved  map[string]time.Time // when the last edition of a version was published, by version tag
+	future []string             // tags of events and publish times that are not due
+	ahead  time.Duration        // of the registry's clock before the own one, as far as a list told
 }
 
 // Versions lists the versions of a module or provider; oci.ErrNotFound if there
 // are none.
 func (d *Depot) Versions(ctx context.Context, it addr.Item) (*Listing, error) {
+	l, err := d.Listing(ctx, it)
+	if err == nil {
+		err = l.emptyError()
+	}
+	return l, err
+}
+
+// Listing is [Depot.Versions] for an item that may have no version.
+func (d *Depot) Listing(ctx context.Context, it addr.Item) (*Listing, error) {
 	r, err := d.Repo(it.Repository(d.o.Layout))
 	if err != nil {
 		return nil, err
 	}
-	return ListVersions(ctx, r, it.Kind, nil)
+	return ReadListing(ctx, r, it.Kind, nil)
 }
 
 // Subject reads a version to be verified or signed; oci.ErrNotFound if it does
@@ -200,7 +210,7 @@ func (d *Depot) Subject(ctx context.Context, it addr.Item, v addr.Version) (trus
 // SubjectOf is [Depot.Subject] for a manifest that the caller already has, as
 // version v.
 func (d *Depot) SubjectOf(it addr.Item, l *Listing, v addr.Version, m oci.Manifest) trust.Subject {
-	return trust.Subject{Repository: l.Repository, Item: it, Name: d.o.Layout.Below(l.Repository.Name()), NameFromServer: d.o.LayoutFromServer, Version: v, Manifest: m, Events: l.Events}
+	return trust.Subject{Repository: l.Repository, Item: it, Name: d.o.Layout.Below(l.Repository.Name()), NameFromServer: d.o.LayoutFromServer, Version: v, Manifest: m, Events: l.Events, Now: l.now()}
 }
 
 // Verify is [trust.Verify] for a version of the depot.
@@ -213,17 +223,14 @@ func (d *Depot) Verify(ctx context.Context, it addr.Item, v addr.Version, o trus
 }
 
 // ListVersions is [Depot.Versions] for repeated reads: status events never
-// change, so those in old are not read again, and if the tags have not changed
+// change, so those in old are not read again, and if nothing has changed
 // it returns old. old may be nil.
 func ListVersions(ctx context.Context, r *oci.Repo, kind string, old *Listing) (*Listing, error) {
 	l, err := ReadListing(ctx, r, kind, old)
 	if err == nil {
 		err = l.emptyError()
 	}
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
+	return l, err
 }
 
 // emptyError returns the error for a list without any version.
@@ -280,40 +287,42 @@ func (l *Listing) WarnCached() []string {
 }
 
 // withTags returns the list after the tags have become these. It reads only events
-// that old does not know.
+// that old did not read; those of the future once they are due.
 func (old *Listing) withTags(ctx context.Context, list oci.TagList) (*Listing, error) {
-	l := &Listing{Repository: old.Repository, Kind: old.Kind, Tags: slices.Sorted(slices.Values(list.Tags)), Cached: list.Cached, ahead: old.ahead}
+	l := &Listing{Repository: old.Repository, Kind: old.Kind, Tags: slices.Sorted(slices.Values(list.Tags)), Events: old.Events, Cached: list.Cached, ahead: old.ahead}
 	if !list.Date.IsZero() && !list.Cached {
 		l.ahead = time.Until(list.Date)
 	}
-	if len(old.Tags) > 0 && slices.Equal(old.Tags, l.Tags) && len(old.Dangling) == 0 {
+	var fresh []string
+	for _, tag := range l.Tags {
+		_, known := slices.BinarySearch(old.Tags, tag)
+		isUnread := !known || slices.Contains(old.Dangling, tag) || slices.Contains(old.future, tag)
+		switch _, at, _ := parseTime(tag); {
+		case isUnread && evidence.IsStatusAhead(tag, list.Date), at.After(l.now().Add(clocksDiffer)):
+			l.future = append(l.future, tag)
+		case isUnread && evidence.IsStatusTag(tag):
+			fresh = append(fresh, tag)
+		}
+	}
+	isSame := len(old.Tags) > 0 && slices.Equal(old.Tags, l.Tags) && slices.Equal(old.future, l.future) && old.Cached == l.Cached
+	if len(fresh) > 0 {
+		read, dangling, err := evidence.ReadStatusEvents(ctx, l.Repository, oci.TagList{Tags: fresh, Date: list.Date})
+		if err != nil {
+			return nil, err
+		}
+		l.Dangling = dangling
+		l.Events = slices.SortedFunc(slices.Values(slices.Concat(old.Events, read)), func(a, b evidence.StatusEvent) int { return cmp.Compare(a.Tag, b.Tag) })
+	}
+	if isSame && slices.Equal(old.Dangling, l.Dangling) {
 		return old, nil
 	}
 	l.Times, l.moved = timesIn(l.Tags, l.now())
-	var fresh []string
 	for _, tag := range l.Tags {
 		if v, ok := addr.VersionFromTag(tag); ok {
 			l.Versions = append(l.Versions, v)
 		}
-		if _, known := slices.BinarySearch(old.Tags, tag); evidence.IsStatusTag(tag) && (!known || slices.Contains(old.Dangling, tag)) {
-			fresh = append(fresh, tag)
-		}
 	}
 	slices.SortFunc(l.Versions, func(a, b addr.Version) int { return b.Compare(a) })
-	if l.Events = old.Events; len(fresh) == 0 {
-		l.hide()
-		return l, nil
-	}
-	read, dangling, err := evidence.ReadStatusEvents(ctx, l.Repository, oci.TagList{Tags: fresh, Date: list.Date})
-	if err != nil {
-		return nil, err
-	}
-	if slices.Equal(old.Tags, l.Tags) && slices.Equal(old.Dangling, dangling) {
-		return old, nil
-	}
-	l.Dangling = dangling
-	l.Events = append(slices.Clone(old.Events), read...)
-	slices.SortFunc(l.Events, func(a, b evidence.StatusEvent) int { return cmp.Compare(a.Tag, b.Tag) })
 	l.hide()
 	return l, nil
 }

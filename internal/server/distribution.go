@@ -14,7 +14,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/rights"
@@ -163,11 +162,7 @@ func (f *Front) updateCaches(r *http.Request) {
 		return
 	}
 	ctx := context.WithoutCancel(r.Context())
-	title := ""
-	if repo, err := f.depot.Repo(repository); err == nil {
-		title = depot.ReadTitle(ctx, it.Kind, repo, reference)
-	}
-	if err := f.depot.AddToCatalog(ctx, it, title); err != nil {
+	if err := f.depot.AddTitled(ctx, it, reference); err != nil {
 		f.o.Logger.Warn("a version was pushed and is not listed in the catalog", "repository", repository, "tag", reference, "error", err)
 		return
 	}

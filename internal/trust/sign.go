@@ -66,8 +66,7 @@ func SignProvider(ctx context.Context, s Subject, key *signing.Key, replace bool
 	if _, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, []signing.PublicKey{public}, signing.VerifyOptions{}); err == nil && !replace {
 		return evidence.StatusEvent{}, nil
 	}
-	now := evidence.NextStatusTime(s.Events, time.Now())
-	if err := addSignature(&md, key, public, now, replace); err != nil {
+	if err := addSignature(&md, key, public, time.Now(), replace); err != nil {
 		return evidence.StatusEvent{}, err
 	}
 	layers, blobs, err := artifact.NewSignatureLayers(md, index.Metadata == nil)
@@ -75,7 +74,7 @@ func SignProvider(ctx context.Context, s Subject, key *signing.Key, replace bool
 		return evidence.StatusEvent{}, err
 	}
 	return evidence.PutStatusEvent(ctx, s.Repository, evidence.StatusEvent{
-		Action: evidence.ActionResign, Version: s.Version.String(), Subject: s.Manifest.Digest, Layers: layers, Time: now,
+		Action: evidence.ActionResign, Version: s.Version.String(), Subject: s.Manifest.Digest, Layers: layers, Time: evidence.NextStatusTime(s.Events, s.Now),
 	}, blobs...)
 }
 

@@ -64,6 +64,7 @@ type Subject struct {
 	Version        addr.Version
 	Manifest       oci.Manifest
 	Events         []evidence.StatusEvent // of the repository, in chronological order
+	Now            time.Time              // by the clock of the registry, for what is recorded
 	Referrers      *evidence.Referrers    // of the manifest, if the caller also needs the list; nil: listed here
 }
 

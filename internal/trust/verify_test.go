@@ -5,6 +5,7 @@ package trust_test
 import (
 	"crypto/ecdsa"
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
@@ -114,8 +115,16 @@ func TestVerifyModuleFindsOtherContent(t *testing.T) {
 	}
 }
 
+// TestSignProviderAgain signs by the own clock, and records it by that of the registry.
 func TestSignProviderAgain(t *testing.T) {
-	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	ahead := &ocitest.Fault{Times: -1, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		resp, err := next.RoundTrip(r)
+		if err == nil {
+			resp.Header.Set("Date", time.Now().Add(3*time.Hour).UTC().Format(http.TimeFormat))
+		}
+		return resp, err
+	}}
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: ahead})
 	key, v := depottest.NewKey(t, signing.KeyOptions{Name: "Test"}), depottest.MustVersion(t, "1.2.3")
 	must.Get(d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, depot.ProviderOptions{SignKey: key}))(t)
 	before := depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ProviderRepo), "1.2.3").Digest
@@ -128,7 +137,10 @@ func TestSignProviderAgain(t *testing.T) {
 		}
 	}
 	check("not signed yet", next, "failed")
-	must.Get(trust.SignProvider(t.Context(), depottest.MustSubject(t, d, depottest.DNS().Item(), v), next, false))(t)
+	e := must.Get(trust.SignProvider(t.Context(), depottest.MustSubject(t, d, depottest.DNS().Item(), v), next, false))(t)
+	if time.Until(e.Time) < 2*time.Hour {
+		t.Errorf("recorded at %s", e.Time)
+	}
 	check("new key", next, "trusted")
 	check("old key beside it", key, "trusted")
 	must.Get(trust.SignProvider(t.Context(), depottest.MustSubject(t, d, depottest.DNS().Item(), v), next, true))(t)

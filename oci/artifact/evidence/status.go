@@ -201,28 +201,19 @@ func ParseStatusEvent(tag string, m oci.Manifest) (StatusEvent, error) {
 const MaxStatusAhead = 24 * time.Hour
 
 // IsStatusAhead reports whether an event has no effect because its time, in its
-// tag, is in the future.
-func IsStatusAhead(tag string, now time.Time) bool {
-	return StatusTime(tag).After(now.Add(MaxStatusAhead))
+// tag, is in the future, by the clock of the registry, if it is known, and by the own one.
+func IsStatusAhead(tag string, date time.Time) bool {
+	at := StatusTime(tag).Add(-MaxStatusAhead)
+	return at.After(date) && at.After(time.Now())
 }
 
 // ReadStatusEvents reads the events in a list of the tags of the repository, in
-// chronological order. Damaged events are omitted, and so are those of the future,
-// by the clock of the registry or the own one, and dangling tags,
-// which are listed although their GET returns 404; a registry that crashes
+// chronological order. Damaged events are omitted, and so are those of the future
+// and dangling tags, which are listed although their GET returns 404; a registry that crashes
 // while writing a tag leaves one.
 func ReadStatusEvents(ctx context.Context, r *oci.Repo, list oci.TagList) (out []StatusEvent, dangling []string, err error) {
-	now := time.Now()
-	if list.Date.After(now) {
-		now = list.Date
-	}
-	var wanted []string
-	for _, tag := range list.Tags {
-		if IsStatusTag(tag) && !IsStatusAhead(tag, now) {
-			wanted = append(wanted, tag)
-		}
-	}
-	slices.Sort(wanted)
+	wanted := slices.Sorted(slices.Values(list.Tags))
+	wanted = slices.DeleteFunc(wanted, func(tag string) bool { return !IsStatusTag(tag) || IsStatusAhead(tag, list.Date) })
 	events := make([]*StatusEvent, len(wanted))
 	missing := make([]bool, len(wanted))
 	g, ctx := errgroup.WithContext(ctx)
