@@ -4,7 +4,6 @@ package supply
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/oci"
 )
 
 // Difference is something in which the registry differs from a depot file.
@@ -90,10 +88,8 @@ func (s *Set) Differences(ctx context.Context, d *depot.Depot, rec *Record) ([]D
 	listed := s.byKey()
 	for _, e := range slices.Sorted(maps.Keys(listed)) {
 		it := listed[e]
-		l, err := d.Versions(ctx, it.address)
-		if errors.Is(err, oci.ErrNotFound) {
-			l = &depot.Listing{}
-		} else if err != nil {
+		l, err := d.Listing(ctx, it.address)
+		if err != nil {
 			return out, fmt.Errorf("%s: %w", e, err)
 		}
 		versions := rec.Versions(e)
@@ -114,6 +110,8 @@ func (s *Set) Differences(ctx context.Context, d *depot.Depot, rec *Record) ([]D
 			switch withdrawn := depot.WithoutNext(l.Taken(v)); {
 			case withdrawn != nil:
 				out = append(out, Difference{e, version, withdrawn.Error()})
+			case l.Hidden[v] != (addr.Version{}):
+				out = append(out, Difference{e, version, l.NoVersion(v).Error()})
 			case !slices.Contains(l.Versions, v):
 				out = append(out, Difference{e, version, "published by an earlier run, but no longer in the registry"})
 			case len(it.Exact) == 0 && !it.Versions.Allows(v) && !it.isPinned(v):

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 func providerEntry(more string) string {
@@ -88,6 +89,13 @@ approval {
 	must.Succeed(t, repo.Untag(t.Context(), "1.2.3"))
 	differences(all, `plan publish: allowed by "~> 1.0"`, "status 1.2.3: published by an earlier run, but no longer in the registry")
 	must.Succeed(t, repo.PutTag(t.Context(), "1.2.3", was))
+	announce := func(action string) {
+		must.GetBoth(r.depot.Announce(t.Context(), depottest.UpstreamDNS().Item(), depot.Announcement{Action: action, Version: "1.2.3", DeleteTag: true}))(t)
+	}
+	announce(evidence.ActionYank)
+	withdrawn := fmt.Sprintf("1.2.3: %s:1.2.3 was withdrawn; version numbers are not reused", repo)
+	differences(all, "plan withdrawn: "+strings.TrimPrefix(withdrawn, "1.2.3: "), "status "+withdrawn)
+	announce(evidence.ActionUnyank)
 
 	// what the file does not ask for any more
 	narrowed := "provider \"registry.example.com/acme/dns\" {\n versions = \"~> 2.0\"\n}\n" + moduleEntry(newOrigin(t, "v0.1.0"), "")
@@ -99,6 +107,17 @@ approval {
 	before := slices.IndexFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, "okara-index-") })
 	must.Succeed(t, repo.PutTag(t.Context(), "1.2.3", depottest.MustFetch(t, repo, tags[before])))
 	r.want(r.apply(one), "drift 1.2.3 drift")
+
+	// a version that another one hides
+	r = newRunner(t)
+	module := moduleEntry(newOrigin(t, "v1.0.0"), "")
+	r.apply(module)
+	repo = depottest.MustRepo(t, r.client, depottest.ModuleRepo)
+	for _, tag := range []string{"1.0.0_x", "okara-time-0000000000001-1.0.0_x"} {
+		must.Succeed(t, repo.PutTag(t.Context(), tag, depottest.MustFetch(t, repo, "1.0.0")))
+	}
+	differences(module, `plan publish: allowed by "~> 1.0"`, "kept 1.0.0+x: the origin does not have it", "status 1.0.0+x: in the registry, but not in the record: published by another process or user",
+		fmt.Sprintf("status 1.0.0: version 1.0.0 of %s is not offered: to OpenTofu and Terraform it is 1.0.0+x, which was published first: not found", repo))
 }
 
 // TestSyncAddsLaterPlatforms adds platforms that the origin got after a version was mirrored,

@@ -244,7 +244,9 @@ func (s *Syncer) planEntry(ctx context.Context, it item, rec *Record) (p entryPl
 	wanted, twice := it.wantedOffers(offers, p.listing, keep)
 	for i := 0; i < len(wanted); i++ {
 		o := wanted[i]
-		if it.read == nil || len(it.Exact) > 0 || slices.Contains(p.listing.Versions, o.version) || !errors.Is(it.read(ctx, o), artifact.ErrOther) {
+		known, _ := rec.get(it.key, o.version)
+		isUnknown := it.read != nil && len(it.Exact) == 0 && !slices.Contains(p.listing.Versions, o.version) && p.listing.Taken(o.version) == nil && !known.isResting(o, s.o.Now())
+		if !isUnknown || !errors.Is(it.read(ctx, o), artifact.ErrOther) {
 			continue // publishing fails with other errors
 		}
 		p.left = append(p.left, Difference{it.key, o.version.String(), "the tag is that of another artifact"})

@@ -593,8 +593,8 @@ func TestSyncRequests(t *testing.T) {
 // TestSyncLeavesOutOtherArtifacts: a tag of a repository that is a chart takes no place among
 // the versions that are kept; plan and run say that it is left out.
 func TestSyncLeavesOutOtherArtifacts(t *testing.T) {
-	r := newRunner(t)
-	origin, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	r, reads := newRunner(t), &ocitest.Count{}
+	origin, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: reads})
 	v := depottest.MustVersion(t, "1.2.3")
 	must.Get(origin.PublishModule(t.Context(), depottest.NewModule("# 1\n"), addr.ModuleVersion{Module: depottest.VPC(), Version: v}, depot.ModuleOptions{}))(t)
 	must.Get(origin.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, depot.ProviderOptions{SignKey: depottest.NewKey(t, signing.KeyOptions{ECC: true})}))(t)
@@ -606,7 +606,7 @@ func TestSyncLeavesOutOtherArtifacts(t *testing.T) {
 		must.Succeed(t, repo.PutTag(t.Context(), "9.0.0", chart))
 	}
 	r.src = upstream.NewRepository(func(addr.Provider) (*oci.Repo, error) { return provider, nil })
-	s := r.syncer(fmt.Sprintf("module \"net/vpc/aws\" {\n  source = %q\n  keep = 1\n}\nprovider \"registry.opentofu.org/acme/dns\" {\n  keep = 1\n  allow_unsigned = true\n}\n", "oci://"+module.String()))
+	s := r.syncer(fmt.Sprintf("module \"net/vpc/aws\" {\n  source = %q\n  keep = 1\n}\nprovider \"registry.example.com/acme/dns\" {\n  keep = 1\n  allow_unsigned = true\n}\n", "oci://"+module.String()))
 	for range 2 {
 		p := must.Get(s.Plan(t.Context()))(t)
 		if len(p.Steps) != 2 || p.Steps[0].Version+p.Steps[1].Version != "1.2.31.2.3" || len(p.LeftOut) != 2 {
@@ -617,5 +617,12 @@ func TestSyncLeavesOutOtherArtifacts(t *testing.T) {
 				t.Error(res.Entry, res.Err())
 			}
 		}
+	}
+	must.GetBoth(r.depot.Announce(t.Context(), depottest.UpstreamDNS().Item(), depot.Announcement{Action: evidence.ActionYank, Version: "1.2.3", DeleteTag: true}))(t)
+	r.src = upstream.NewRepository(func(addr.Provider) (*oci.Repo, error) { return provider, nil })
+	reads.Take()
+	r.want(r.plan("provider \"registry.example.com/acme/dns\" {}\n"), "withdrawn 1.2.3")
+	if n := reads.Take()["GET manifest"]; n != 1 {
+		t.Errorf("%d manifests were read, want that of the other artifact only", n)
 	}
 }

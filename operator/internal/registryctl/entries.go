@@ -345,7 +345,7 @@ func (r *entries) withdraw(ctx context.Context, e *entry) error {
 	if rec.Owner != string(ns.UID) {
 		return nil
 	}
-	l, err := r.readListing(ctx, e)
+	l, err := r.Depot.Listing(ctx, e.item)
 	if err != nil {
 		return err
 	}

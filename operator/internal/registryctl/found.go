@@ -37,19 +37,11 @@ func (r *entries) foundAfter(ctx context.Context, e *entry, p *supply.Plan) (*fo
 
 // findInRegistry reads what the registry holds of an entry.
 func (r *entries) findInRegistry(ctx context.Context, e *entry, known map[string]supply.VersionRecord) (*found, error) {
-	l, err := r.readListing(ctx, e)
+	l, err := r.Depot.Listing(ctx, e.item)
 	if err != nil {
 		return nil, err
 	}
 	return newFound(l, known), nil
-}
-
-func (r *entries) readListing(ctx context.Context, e *entry) (*depot.Listing, error) {
-	repo, err := r.Depot.Repo(e.item.Repository(r.Depot.Options().Layout))
-	if err != nil {
-		return nil, err
-	}
-	return depot.ReadListing(ctx, repo, e.item.Kind, nil)
 }
 
 // newFound joins what the registry lists with what the record says.
