@@ -29,7 +29,8 @@ type TagRule interface {
 }
 
 // Turn writes a manifest, or deletes it or a blob, unless it leaves out write. No other
-// write to the repository is in between, and its body has arrived.
+// write to the repository is in between, and its body has arrived. It holds one of 64 locks
+// that repositories share: it must not write to the registry itself, or it waits for itself.
 type Turn func(mediaType string, manifest []byte, write func())
 
 type turnKey struct{}
