@@ -9,9 +9,10 @@ import (
 )
 
 const (
-	// stallTimeout ends a request when no byte of its body arrives for this time. There
-	// is no limit for the whole body: providers are uploaded over slow lines.
+	// stallTimeout ends a request whose handler waited this long for the next minBody of its
+	// body. There is no limit for the whole body: providers are uploaded over slow lines.
 	stallTimeout = time.Minute
+	minBody      = 32 << 10
 	// leftTimeout is for a body that the handler left unread. If it is short, net/http
 	// reads it to the end.
 	leftTimeout = 5 * time.Second
@@ -48,12 +49,20 @@ type body struct {
 	io.ReadCloser
 	stalled *time.Timer
 	ended   bool
+	got     int           // of the next minBody
+	waited  time.Duration // for that
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	b.stalled.Reset(stallTimeout)
+	start := time.Now()
+	b.stalled.Reset(stallTimeout - b.waited)
 	n, err := b.ReadCloser.Read(p)
 	b.stalled.Stop()
+	b.waited += time.Since(start)
+	if b.got += n; b.got >= minBody {
+		b.got = 0
+		b.waited = 0
+	}
 	b.ended = b.ended || err != nil
 	return n, err
 }

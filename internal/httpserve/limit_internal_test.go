@@ -77,6 +77,7 @@ func TestTimes(t *testing.T) {
 	}{
 		{"half a header", "GET / HTTP/1.1\r\nHost:", headerTimeout},
 		{"half a body", "PUT /read" + body, stallTimeout},
+		{"a body that drips", "PUT /read" + body, stallTimeout},
 		{"half a body that nobody reads", "PUT /" + body, leftTimeout},
 		{"a long body that nobody reads", "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nfour", lingerTime},
 		{"a long body that is announced and nobody reads", "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n", 0},
@@ -94,6 +95,14 @@ func TestTimes(t *testing.T) {
 				}))
 				fmt.Fprint(c, test.send)
 				start := time.Now()
+				if strings.HasSuffix(test.name, "drips") {
+					go func() {
+						for range 2 {
+							time.Sleep(stallTimeout / 3)
+							fmt.Fprint(c, "x")
+						}
+					}()
+				}
 				if _, err := io.Copy(io.Discard, c); err != nil {
 					t.Error(err)
 				}
@@ -122,15 +131,15 @@ func TestSlow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := serveInBubble(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if n, err := io.Copy(io.Discard, r.Body); err != nil || n != pieces {
+					if n, err := io.Copy(io.Discard, r.Body); err != nil || n != pieces*minBody {
 						t.Errorf("%d bytes of the body, %v", n, err)
 					}
 					write(w)
 				}))
-				fmt.Fprintf(c, "PUT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", pieces)
+				fmt.Fprintf(c, "PUT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", pieces*minBody)
 				for range pieces {
 					time.Sleep(stallTimeout - time.Second)
-					fmt.Fprint(c, "x")
+					fmt.Fprint(c, strings.Repeat("x", minBody))
 				}
 				resp := must.Get(http.ReadResponse(bufio.NewReaderSize(c, 16), nil))(t)
 				var got int64
