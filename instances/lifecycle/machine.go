@@ -104,6 +104,11 @@ type Command struct {
 	// body.
 	Key, Caller, Digest string
 
+	// Of is the instance that the rights of the caller were decided for, if any, and Owner
+	// whom it belonged to then: another owner decides about it now.
+	Of    string
+	Owner template.Owner
+
 	// Seed is the source of IDs and nonces: 32 random bytes.
 	Seed [32]byte
 }

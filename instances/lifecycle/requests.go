@@ -20,7 +20,7 @@ const (
 func answerCommand(tx *tx) (Answer, error) {
 	key := tx.command.Key
 	if key == "" {
-		return tx.command.Event.applyTo(tx)
+		return applyAllowed(tx)
 	}
 	if q := tx.doc.Requests[key]; q != nil && tx.now.Sub(q.At) < requestAge {
 		if q.Digest != tx.command.Digest {
@@ -31,11 +31,21 @@ func answerCommand(tx *tx) (Answer, error) {
 	if r := findByKey(tx, key); r != nil {
 		return Answer{Status: 200, Record: r, Repeat: true}, nil
 	}
-	a, err := tx.command.Event.applyTo(tx)
+	a, err := applyAllowed(tx)
 	if err == nil {
 		rememberAnswer(tx, a)
 	}
 	return a, err
+}
+
+// applyAllowed refuses a request about an instance that got another owner since its rights
+// were decided.
+func applyAllowed(tx *tx) (Answer, error) {
+	c := tx.command
+	if r := tx.doc.Records[c.Of]; r != nil && !c.Actor.Admin && !r.Owner.Same(c.Owner) {
+		return Answer{}, newRefusal(ErrDenied, "instance %s has another owner by now", r.ID)
+	}
+	return c.Event.applyTo(tx)
 }
 
 // findByKey returns the record that a Create with this key made or claimed, at any time

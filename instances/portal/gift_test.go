@@ -5,6 +5,8 @@ package portal_test
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -70,7 +72,20 @@ func TestOffer(t *testing.T) {
 
 	before := *s.Store.Record(t, id)
 	var instance, again api.Instance
-	s.Want(t, 200, &instance, all["ben"], "POST", at+"/take", "", api.IdempotencyKey, "k1")
+	// The server reads what the owner until then wants once the instance is another's.
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/api/v1/"+at+"/extend", io.LimitReader(readerFunc(func(p []byte) (int, error) {
+		s.Want(t, 200, &instance, all["ben"], "POST", at+"/take", "", api.IdempotencyKey, "k1")
+		return copy(p, "{}"), nil
+	}), 2)))(t)
+	r.ContentLength = 2
+	r.Header = http.Header{"Authorization": {"Bearer " + all["anna"]}, "Content-Type": {"application/json"}, "Expect": {"100-continue"}}
+	waits := &http.Transport{ExpectContinueTimeout: time.Hour}
+	defer waits.CloseIdleConnections()
+	late := must.Get(waits.RoundTrip(r))(t)
+	_ = late.Body.Close()
+	if late.StatusCode != http.StatusForbidden && late.StatusCode != http.StatusNotFound { // if it took long
+		t.Errorf("the owner before extends it: %d", late.StatusCode)
+	}
 	s.Want(t, 200, &again, all["ben"], "POST", at+"/take", "", api.IdempotencyKey, "k1")
 	if instance.Owner.ID != "ben" || instance.Owner.Label != "Name of ben" || instance.Role != "owner" || instance.Offer != nil || string(instance.Parameters["size"]) != `"large"` || instance.ID != again.ID {
 		t.Errorf("%+v", instance)
@@ -86,6 +101,10 @@ func TestOffer(t *testing.T) {
 		}
 	}
 }
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // seesLittle checks that an offer shows little of its instance.
 func seesLittle(t *testing.T, s *portaltest.Server, token, id string) {

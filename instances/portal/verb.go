@@ -246,6 +246,10 @@ func storedAnswer(c caller, v lifecycle.View, a ask) (lifecycle.Answer, bool, er
 // what it changes.
 func (s *server) commitEvent(r *http.Request, c caller, action rights.Action, address string, a ask, e lifecycle.Event) (lifecycle.Answer, error) {
 	cmd := lifecycle.Command{Event: e, Actor: c.actor, Key: a.key, Caller: c.key, Digest: a.digest}
+	if a.of != nil {
+		cmd.Of = a.of.ID
+		cmd.Owner = a.of.Owner
+	}
 	if _, err := io.ReadFull(s.o.Random, cmd.Seed[:]); err != nil {
 		return lifecycle.Answer{}, fmt.Errorf("random bytes: %w", err)
 	}
@@ -318,6 +322,7 @@ func handleChange[B any](s *server, w http.ResponseWriter, r call[*lifecycle.Rec
 	if err != nil {
 		return err
 	}
+	a.of = r.at
 	answer, err := s.commitEvent(r.request, r.caller, action, recordAddress(r.at), a, e)
 	if err != nil {
 		return fmt.Errorf("instance %s: %w", r.at.ID, err)
@@ -327,8 +332,9 @@ func handleChange[B any](s *server, w http.ResponseWriter, r call[*lifecycle.Rec
 
 // ask identifies a change request, so that it is done once however often it is sent.
 type ask struct {
-	key    string // of the ledger; "": the request will not be repeated
-	digest string // of query and body
+	key    string            // of the ledger; "": the request will not be repeated
+	digest string            // of query and body
+	of     *lifecycle.Record // the instance as the caller was allowed to change it; nil: none
 }
 
 // readBody reads the body of a change into to, and returns what identifies the request.
