@@ -14,8 +14,8 @@ import (
 // separate record, so that thousands of entries do not rewrite one document.
 // The first run of an entry copies its part of the common record.
 type OwnRecord struct {
-	Owner    string // owner of the entry; a run with another owner is refused
-	TakeOver bool   // Owner takes the entry over from any other owner
+	Owner    string                  // owner of the entry; a run with another owner is refused
+	TakeOver func(owner string) bool // reports whether Owner takes the entry over from another one; nil: never
 }
 
 // OwnerError means that the versions at an address belong to another owner.
@@ -32,7 +32,7 @@ func ownRecord(ctx context.Context, d *depot.Depot, o OwnRecord, entry string) (
 	if err != nil {
 		return nil, err
 	}
-	if rec.Owner != "" && rec.Owner != o.Owner && !o.TakeOver {
+	if rec.Owner != "" && rec.Owner != o.Owner && (o.TakeOver == nil || !o.TakeOver(rec.Owner)) {
 		return nil, &OwnerError{Entry: entry, Owner: rec.Owner}
 	}
 	rec.claimed = rec.Owner != o.Owner || rec.read == nil

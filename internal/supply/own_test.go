@@ -137,8 +137,11 @@ func TestOwnRecordHasAnOwner(t *testing.T) {
 	if n := r.writes(); n != 0 {
 		t.Errorf("a refused run wrote %d times", n)
 	}
+	if _, _, err := r.own(o, supply.OwnRecord{Owner: "new", TakeOver: func(owner string) bool { return owner == "older" }}); err == nil {
+		t.Error("a consent to another owner's end counts")
+	}
 	for range 2 { // in the second run it is already the owner
-		if _, _, err := r.own(o, supply.OwnRecord{Owner: "new", TakeOver: true}); err != nil {
+		if _, _, err := r.own(o, supply.OwnRecord{Owner: "new", TakeOver: func(owner string) bool { return owner == "old" }}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -149,6 +152,9 @@ func TestOwnRecordHasAnOwner(t *testing.T) {
 	}
 	if _, _, err = r.own(o, supply.OwnRecord{Owner: "old"}); err == nil {
 		t.Error("the owner of before was not refused")
+	}
+	if _, _, err = r.own(o, supply.OwnRecord{Owner: "third", TakeOver: func(owner string) bool { return owner == "old" }}); err == nil {
+		t.Error("the consent was used twice")
 	}
 }
 

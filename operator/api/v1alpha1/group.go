@@ -59,6 +59,7 @@ const (
 
 	AnnotationRequest   = "okara.dev/requestedAt" // any new value requests a run
 	AnnotationAddresses = "okara.dev/addresses"   // of a Namespace: the addresses that it may use
+	AnnotationTakeOver  = "okara.dev/take-over"   // of a Namespace: UIDs of earlier namespaces whose addresses it takes over
 	AnnotationReleased  = "okara.dev/released"    // of a Module or Provider: the Depot whose entry it was
 	AnnotationUse       = "okara.dev/use"         // of a Secret: the hosts that it may be sent to
 

@@ -44,9 +44,13 @@ func isPermitted(addresses []string, it addr.Item) bool {
 	})
 }
 
-// isNamed reports whether an administrator allowed the address to a namespace by annotation.
-func isNamed(ns *metav1.PartialObjectMetadata, it addr.Item) bool {
-	return isPermitted(strings.FieldsFunc(ns.Annotations[v1alpha1.AnnotationAddresses], func(c rune) bool { return c == ',' || c == ' ' }), it)
+// takesOver reports whether a namespace takes an address over from an owner: an administrator
+// named the address, or, for once, the UID of the owner by annotation.
+func (o *Options) takesOver(ns *metav1.PartialObjectMetadata, it addr.Item, owner string) bool {
+	named := func(annotation string) []string {
+		return strings.FieldsFunc(ns.Annotations[annotation], func(c rune) bool { return c == ',' || c == ' ' })
+	}
+	return ns.Name == o.Namespace || isPermitted(named(v1alpha1.AnnotationAddresses), it) || slices.Contains(named(v1alpha1.AnnotationTakeOver), owner)
 }
 
 // notAllowed returns the message that lists the addresses a namespace may use.

@@ -79,9 +79,10 @@ func TestTheOlderObjectOwnsAnAddress(t *testing.T) {
 // Shows: operator 2
 func TestANamespaceMadeAnewDoesNotInherit(t *testing.T) {
 	s := newSite(t, nil)
+	address := s.ns + "/vpc/aws"
+	second := s.namespace(map[string]string{v1alpha1.AnnotationAddresses: "module:" + address})
 	s.publish("1.0.0")
 	s.start()
-	address := s.ns + "/vpc/aws"
 	old := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Address = address })
 	s.says(old, true, v1alpha1.ReasonSynced)
 	must.Succeed(t, s.Delete(t.Context(), old))
@@ -106,9 +107,20 @@ func TestANamespaceMadeAnewDoesNotInherit(t *testing.T) {
 		t.Errorf("the registry had %v, has %v", before, after)
 	}
 	heir = s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Address = address })
-	s.says(heir, false, v1alpha1.ReasonAddressTaken)
-	s.annotate(s.ns, "module:"+address)
+	heirOf := func(name, owner string) {
+		o := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		s.change(o, func() { metav1.SetMetaDataAnnotation(&o.ObjectMeta, v1alpha1.AnnotationTakeOver, owner) })
+	}
+	heirOf(s.ns, "another")
+	if message := s.says(heir, false, v1alpha1.ReasonAddressTaken); !strings.Contains(message, v1alpha1.AnnotationTakeOver+"="+string(ns.UID)) {
+		t.Errorf("%q", message)
+	}
+	heirOf(s.ns, string(ns.UID))
 	s.says(heir, true, v1alpha1.ReasonSynced)
+	must.Succeed(t, s.Delete(t.Context(), heir))
+	s.gone(heir)
+	late := s.module(second, "late", func(m *v1alpha1.Module) { m.Spec.Address = address })
+	s.says(late, true, v1alpha1.ReasonSynced)
 }
 
 // gone waits until an object is deleted.

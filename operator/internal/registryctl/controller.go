@@ -5,6 +5,7 @@ package registryctl
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -132,7 +133,9 @@ func rightsChanged() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			_, before := e.ObjectOld.GetLabels()[v1alpha1.LabelTenant]
 			_, now := e.ObjectNew.GetLabels()[v1alpha1.LabelTenant]
-			return before != now || e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationAddresses] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationAddresses]
+			return before != now || slices.ContainsFunc([]string{v1alpha1.AnnotationAddresses, v1alpha1.AnnotationTakeOver}, func(key string) bool {
+				return e.ObjectOld.GetAnnotations()[key] != e.ObjectNew.GetAnnotations()[key]
+			})
 		},
 	}
 }

@@ -4,6 +4,7 @@ package registryctl
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,8 +64,9 @@ func (e *soonError) Error() string {
 // problemOf turns an error that another try cannot cure into a *verdict.Problem.
 func problemOf(err error) error {
 	if taken, ok := errors.AsType[*supply.OwnerError](err); ok {
-		return &verdict.Problem{Reason: v1alpha1.ReasonAddressTaken, Message: taken.Entry +
-			" has versions of another namespace, perhaps of an earlier one of this name: an administrator can assign the address to this one with " + v1alpha1.AnnotationAddresses}
+		return &verdict.Problem{Reason: v1alpha1.ReasonAddressTaken, Message: fmt.Sprintf(
+			"%s has versions of another namespace, perhaps of an earlier one of this name: an administrator can let this one take them over with %s=%s, or assign the address to it for good with %s",
+			taken.Entry, v1alpha1.AnnotationTakeOver, taken.Owner, v1alpha1.AnnotationAddresses)}
 	}
 	if errors.Is(err, scan.ErrMissing) {
 		return &verdict.Problem{Reason: v1alpha1.ReasonScannerMissing, Message: "spec.scan: the operator's scanner was not found: " + err.Error()}
