@@ -236,8 +236,8 @@ func (b *bid) withdraw(ctx context.Context, say bool) {
 	}
 }
 
-// maxBidsDropped bounds how many bids one call removes.
-const maxBidsDropped = 100
+// maxBidsRead bounds how many bids one call looks at.
+const maxBidsRead = 100
 
 // dropBids removes bids of publishers that were killed or could not delete
 // them: bids for existing versions have no effect any more. A bid for a missing
@@ -248,17 +248,17 @@ func dropBids(ctx context.Context, l *Listing) {
 	for _, v := range l.Versions {
 		there[numberHash(l.Kind, v)] = true
 	}
-	dropped := 0
+	read := 0
 	for _, tag := range l.Tags { // sorted: a bid comes before the tag that marks it as ended
 		rest, ok := strings.CutPrefix(tag, bidPrefix)
-		if !ok || len(rest) < bidHash || !there[rest[:bidHash]] || l.isLiving(ctx, tag) {
+		if !ok || len(rest) < bidHash || !there[rest[:bidHash]] {
 			continue
 		}
 		isBid := func(m oci.Manifest) bool {
 			image, err := m.Image()
 			return err == nil && image.ArtifactType == artifactBid && image.Annotations[annBid] == strings.TrimSuffix(tag, bidEnd)
 		}
-		if dropped++; dropTag(ctx, l.Repository, tag, isBid) != nil || dropped == maxBidsDropped {
+		if read++; read > maxBidsRead || !l.isLiving(ctx, tag) && dropTag(ctx, l.Repository, tag, isBid) != nil {
 			return
 		}
 	}

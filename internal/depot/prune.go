@@ -76,8 +76,8 @@ func (e *KeptError) Unwrap() error { return oci.ErrUnsupported }
 // does not delete tags, it removes the manifests, except those that a remaining
 // tag names; versions that it could not remove are returned as a [*KeptError].
 // Content that another tag needs is kept, and the registry's own garbage
-// collection frees the rest. Bids for existing versions, publish times and tags
-// of the parts of removed versions are deleted, too.
+// collection frees the rest. Bids for existing versions that do not count any more, publish
+// times and tags of the parts of removed versions are deleted, too.
 func PruneVersions(ctx context.Context, l *Listing, versions []addr.Version) error {
 	dropBids(ctx, l)
 	named := partTags(ctx, l)

@@ -17,7 +17,11 @@ import (
 
 // decideStep decides on one wanted version.
 func (s *Syncer) decideStep(ctx context.Context, it item, o offer, l *depot.Listing, rec *Record) (Step, error) {
-	if err := depot.WithoutNext(l.Taken(o.version)); err != nil {
+	err := depot.WithoutNext(l.Taken(o.version))
+	if l.Hidden[o.version] != (addr.Version{}) {
+		err = l.NoVersion(o.version)
+	}
+	if err != nil {
 		return it.removedStep(o, err), nil
 	}
 	if s.o.Once {
