@@ -38,6 +38,27 @@ func SetCaller(ctx context.Context, identity, name string) {
 	}
 }
 
+type toolKey struct{}
+
+var toolAgent = text.Pattern(`(OpenTofu|Terraform)/[0-9][0-9A-Za-z.+-]{0,60}`)
+
+// WithTool returns a context whose writes are recorded as those of the tool in a User-Agent
+// header, as OpenTofu/1.12.6. Other agents change nothing: `backend "http"` of both tools sends
+// Go-http-client/1.1.
+func WithTool(ctx context.Context, agent string) context.Context {
+	if tool := toolAgent().FindString(agent); tool != "" {
+		return context.WithValue(ctx, toolKey{}, tool)
+	}
+	return ctx
+}
+
+func toolOf(ctx context.Context, otherwise string) string {
+	if tool, ok := ctx.Value(toolKey{}).(string); ok {
+		return tool
+	}
+	return otherwise
+}
+
 func callerOf(ctx context.Context) string {
 	if of, ok := ctx.Value(callerKey{}).(*caller); ok {
 		return of.identity

@@ -170,7 +170,7 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifes
 	m.N = l.hold.Next
 	m.Fence = l.hold.Claim.Fence
 	m.LockID = l.x.info.ID
-	m.Tool = l.s.o.Tool
+	m.Tool = toolOf(ctx, l.s.o.Tool)
 	m.Created = l.s.o.Now()
 	m.Who = l.x.info.Who
 	m.Caller = callerName(ctx, l.s.repo)

@@ -126,7 +126,7 @@ func (s *Server) checkPost(r *http.Request, t target, id string) error {
 
 // outlive returns a request that is completed, and recorded, if its client disconnects.
 func outlive(r *http.Request, limit time.Duration) (*http.Request, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), limit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(statebackend.WithTool(r.Context(), r.UserAgent())), limit)
 	return r.WithContext(ctx), cancel
 }
 

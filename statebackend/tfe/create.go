@@ -94,7 +94,7 @@ func (s versionWrites) createVersion(w http.ResponseWriter, r *http.Request, p w
 	}
 	t := signedUpload{
 		Workspace: p.workspaceID(h), Lock: lockIDOf(h, g.Caller), Serial: *a.Serial, Lineage: a.Lineage, MD5: strings.ToLower(a.MD5), Force: a.Force,
-		Tool: printableText(r.Header.Get("Terraform-Version")),
+		Tool: sendingTool(r),
 	}
 	if len(a.State) > 0 {
 		v, err := s.writer.writeSigned(r, g, t, a.State)

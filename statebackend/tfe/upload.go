@@ -195,7 +195,7 @@ func (s stateWriter) writeSigned(r *http.Request, g access.Grant, t signedUpload
 	if err := t.matchState(state); err != nil {
 		return v, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), writeTime) // the client may disconnect
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(statebackend.WithTool(r.Context(), t.Tool)), writeTime) // the client may disconnect
 	defer cancel()
 	at, _, mine := s.stores.findHeld(ctx, p, t.Lock)
 	if !mine {
@@ -219,7 +219,7 @@ func (s stateWriter) writeSigned(r *http.Request, g access.Grant, t signedUpload
 		info := s.locker.lockInfo(r, p, h, g)
 		info.ID = lockOfWrite(t.Lock, t.Serial)
 		info.Info = "write without a lock"
-		info.Version = t.Tool
+		info.Version = toolVersion(t.Tool)
 		err = s.locker.withOwnLock(ctx, p, h, info, do)
 	}
 	if err == nil && !repeated {

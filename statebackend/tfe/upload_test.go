@@ -44,7 +44,7 @@ func TestWrite(t *testing.T) {
 		c.unlock(http.StatusOK, id)
 		next := c.read("prod")
 		c.wantState(next, stateOf("l", 2))
-		if got := c.current(next).Attributes; got["serial"] != 2.0 || got["lineage"] != "l" || got["resources-processed"] != true {
+		if got := c.current(next).Attributes; got["serial"] != 2.0 || got["lineage"] != "l" || got["resources-processed"] != true || got["terraform-version"] != "1.12.6" {
 			t.Errorf("current version: %v", got)
 		}
 		wantVersions(t, host, "prod", 2, 1)

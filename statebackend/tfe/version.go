@@ -89,6 +89,19 @@ func (k signer) address(r *http.Request, route string) string {
 	return route
 }
 
+// sendingTool returns the tool of a request as OpenTofu/1.12.6, or "". Both send their version;
+// OpenTofu names itself as the agent, Terraform's is go-tfe.
+func sendingTool(r *http.Request) string {
+	version := printableText(r.Header.Get("Terraform-Version"))
+	switch {
+	case version == "":
+		return ""
+	case strings.HasPrefix(r.UserAgent(), "OpenTofu/"):
+		return "OpenTofu/" + version
+	}
+	return "Terraform/" + version
+}
+
 // toolVersion returns the version of the tool that wrote a state, if it is recorded.
 func toolVersion(tool string) string {
 	name, version, _ := strings.Cut(tool, "/")
