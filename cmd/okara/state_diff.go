@@ -71,6 +71,7 @@ type stateDiff struct {
 	Changes    []states.Change `json:"changes"`
 	More       bool            `json:"more"`
 	LeftOut    []string        `json:"left_out,omitempty"` // what differs and is not compared
+	Dropped    string          `json:"dropped,omitempty"`  // warning: the other tool dropped resources
 }
 
 // compareStates compares two states; a single one is compared with the current version.
@@ -86,6 +87,11 @@ func compareStates(ctx context.Context, s *statebackend.Store, ws string, sides 
 		return d, err
 	}
 	d.Changes, d.LeftOut = states.Diff(from, to)
+	restore := "tofu state push " + text.ShellWord(d.FromFile)
+	if s != nil {
+		restore = fmt.Sprintf("okara state restore %s %d -w %s", text.ShellWord(fmt.Sprint(s.Repo())), d.From, text.ShellWord(ws))
+	}
+	d.Dropped = states.Dropped(from, to, restore)
 	return d, nil
 }
 
@@ -139,6 +145,9 @@ func printDiff(a *cli.App, d stateDiff, limit int) error {
 	}
 	if len(d.LeftOut) > 0 {
 		a.Note("differences that are not compared: %s", strings.Join(d.LeftOut, ", "))
+	}
+	if d.Dropped != "" {
+		a.Note("%s", d.Dropped)
 	}
 	if len(d.Changes) == 0 {
 		a.Note("no differences between %s and %s", sideName(d.From, d.FromFile), sideName(d.To, d.ToFile))

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -42,6 +43,9 @@ that run still writes stays below as a version and is never current.`,
 				}
 				if out.More = limit > 0 && len(out.Versions) == limit; out.More {
 					break
+				}
+				if last := len(rows) - 1; last > 0 && states.OtherTool(v.Tool, out.Versions[last-1].Tool) {
+					rows[last][len(rows[last])-1] += " after OpenTofu: compare with " + fmt.Sprint(v.N)
 				}
 				out.Versions = append(out.Versions, v)
 				rows = append(rows, historyRow(v))

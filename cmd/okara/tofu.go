@@ -187,6 +187,7 @@ func bridgeOptions(reg *cli.Registries) bridge.Options {
 		},
 		Getenv: reg.Getenv, Stdin: reg.In, Stdout: reg.Out, Stderr: reg.Err, Logger: reg.Logger(),
 		Begin: func(s bridge.Start) { noteStart(reg.App, s) },
+		Warn:  func(warning string) { reg.Note("okara: %s", warning) },
 		Init:  func(dir, dataDir string) (func(int), error) { return shareProviders(reg.App, dir, dataDir) },
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/lease"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
@@ -40,6 +41,8 @@ type Options struct {
 	Stdout, Stderr io.Writer
 	// Begin is called with a description of the run before its command starts; may be nil.
 	Begin func(Start)
+	// Warn is called with what the tool should not be run without knowing; may be nil.
+	Warn func(string)
 	// LockWait is the -lock-timeout of the command, which takes precedence over the
 	// block's; nil: the command has none.
 	LockWait *time.Duration
@@ -130,7 +133,8 @@ func (o Options) serveCommand(ctx context.Context) (res Result, err error) {
 		Done:         ctx.Done(),
 		LockNote:     func() string { return lockNote(o.Getenv, filepath.Base(o.Command[0]), pid.Load()) },
 		TempDir:      dir,
-		Failed:       failures.addError,
+		Loaded:       o.warnOnce(),
+		Failed:       func(err error) { failures.addError(err) },
 		Logger:       o.Logger,
 	})
 	server, err := httpserve.Listen(httpserve.Options{Addr: "127.0.0.1:0", Handler: facade})
@@ -146,7 +150,7 @@ func (o Options) serveCommand(ctx context.Context) (res Result, err error) {
 	done.Go(func() { served = server.Serve(serving) })
 	res.Code, err = o.runCommand(dir, func(p *os.Process) (end func()) {
 		pid.Store(int64(p.Pid))
-		return lease.Guard(p, facade.Lease, failures.addError)
+		return lease.Guard(p, facade.Lease, func(err error) { failures.addError(err) })
 	})
 	stop()
 	done.Wait()
@@ -154,6 +158,16 @@ func (o Options) serveCommand(ctx context.Context) (res Result, err error) {
 	res.Failures = append(failures.listErrors(), facade.Refused()...)
 	res.Behind = o.replicate(ctx, facade.Written())
 	return res, errors.Join(err, served, facade.Close())
+}
+
+// warnOnce warns, once for each text, of a state that the tool does not understand.
+func (o Options) warnOnce() func(agent string, state []byte) {
+	var said failures
+	return func(agent string, state []byte) {
+		if warning := states.WarnOther(agent, state); warning != "" && o.Warn != nil && said.addError(errors.New(warning)) {
+			o.Warn(warning)
+		}
+	}
 }
 
 // lockWait is how long the run waits for a lock that another client holds.
@@ -228,15 +242,17 @@ type failures struct {
 	errs []error
 }
 
-func (f *failures) addError(err error) {
+// addError reports whether the message is new.
+func (f *failures) addError(err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range f.errs {
 		if e.Error() == err.Error() {
-			return
+			return false
 		}
 	}
 	f.errs = append(f.errs, err)
+	return true
 }
 
 func (f *failures) listErrors() []error {

@@ -50,6 +50,8 @@ type Options struct {
 	// not be changed; nil: no callback.
 	Persist time.Duration
 	Stored  func(v statebackend.Version, state []byte)
+	// Loaded is called with each state that the tool reads and may write, and its User-Agent; nil: no callback.
+	Loaded func(agent string, state []byte)
 	// TempDir holds the parts of multipart uploads; "": the system's default.
 	TempDir string
 	// MaxState bounds a state; 0: 512 MiB.
@@ -118,6 +120,9 @@ func New(o Options) *Facade {
 		o: o, open: f.store, read: &f.read,
 		own: map[Ref]*statebackend.Lock{}, heldBy: map[Ref]statebackend.LockInfo{}, refused: map[Ref]error{}, shown: map[Ref]statebackend.LockInfo{},
 	}
+	if o.Loaded == nil {
+		f.o.Loaded = func(string, []byte) {}
+	}
 	if o.Stored == nil {
 		f.o.Stored = func(statebackend.Version, []byte) {}
 	}
@@ -182,6 +187,7 @@ func (f *Facade) Close() error { return f.uploads.close() }
 
 // ServeHTTP answers one request.
 func (f *Facade) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r = r.WithContext(statebackend.WithTool(r.Context(), r.UserAgent()))
 	err := f.authorize(r)
 	if err == nil {
 		err = f.route(w, r)

@@ -36,6 +36,7 @@ type run struct {
 	wait   time.Duration
 	done   chan struct{}
 	failed []error
+	loaded []string
 }
 
 func newRun(t *testing.T, host string) *run {
@@ -49,6 +50,7 @@ func (r *run) start(host string, transport http.RoundTripper) {
 	r.facade = s3facade.New(s3facade.Options{
 		AccessKey: accessKey, Repositories: []string{r.repo}, TempDir: r.t.TempDir(), LockNote: func() string { return "pid 7 on ci" }, MaxState: 1 << 20,
 		LockWait: r.wait, Done: r.done,
+		Loaded: func(agent string, state []byte) { r.loaded = append(r.loaded, agent+" "+string(state)) },
 		Failed: func(err error) { r.failed = append(r.failed, err) },
 		Open: func(_ context.Context, p s3facade.Ref) (*statebackend.Store, error) {
 			repo, err := oci.OpenRepo(p.Repository, oci.Options{Transport: transport, PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}})
@@ -126,8 +128,9 @@ func TestApply(t *testing.T) {
 		must.Equal(t, "value", r.must(404, "GET", r.key(), "").code(t), "NoSuchKey")
 		r.must(200, "PUT", r.key()+".tflock", lockBody("one"), "If-None-Match", "*")
 		r.must(200, "PUT", r.key()+".tflock", lockBody("one"), "If-None-Match", "*")
-		r.must(200, "PUT", r.key(), `{"serial":1}`)
-		r.must(200, "HEAD", r.key(), "")
+		r.must(200, "PUT", r.key(), `{"serial":1}`, "User-Agent", "APN/1.0 OpenTofu-S3-Backend/1.0 OpenTofu/1.12.6 aws-sdk-go-v2/1.41.1")
+		r.must(200, "HEAD", r.key(), "", "User-Agent", "Terraform/1.11.4")
+		must.Match(t, "loaded", r.loaded, []string{`Terraform/1.11.4 {"serial":1}`})
 		must.Equal(t, "value", r.must(200, "GET", r.key(), "").body, `{"serial":1}`)
 		a := r.must(200, "GET", r.key()+".tflock", "")
 		if a.lockID(t) != "one" || !strings.Contains(a.body, "pid 7 on ci") {
@@ -142,6 +145,10 @@ func TestApply(t *testing.T) {
 		}
 		r.must(404, "GET", r.key()+".tflock", "")
 		r.must(204, "DELETE", r.key()+".tflock", "")
+		repo := must.Get(oci.OpenRepo(r.repo, oci.Options{PlainHTTP: true}))(t)
+		_, v, err := statebackend.New(repo, statebackend.Options{}).Get(t.Context(), "default")
+		must.Succeed(t, err)
+		must.Equal(t, "tool", v.Tool, "OpenTofu/1.12.6")
 		if len(r.failed) != 0 {
 			t.Errorf("failures %v", r.failed)
 		}

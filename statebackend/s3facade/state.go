@@ -88,6 +88,9 @@ func (f *Facade) getObject(w http.ResponseWriter, r *http.Request, p Ref) error 
 	if err != nil {
 		return err
 	}
+	if !p.Remote {
+		f.o.Loaded(r.UserAgent(), data)
+	}
 	if r.Method == http.MethodHead || rng != "" {
 		f.read.remember(p, data)
 	}

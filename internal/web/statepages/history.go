@@ -61,8 +61,11 @@ func (s *versions) showHistory(r *site.Request) (*site.Page, error) {
 		return nil, noState(err, p.name)
 	}
 	body.Replicas = s.replicas(r, p)
-	for _, v := range versions {
+	for i, v := range versions {
 		row := s.historyRow(p, v)
+		if i+1 < len(versions) && states.OtherTool(versions[i+1].Tool, v.Tool) {
+			row.Marks = append(row.Marks, site.Mark{Text: "after OpenTofu", Kind: "bad"})
+		}
 		row.Marks = append(row.Marks, replicaMarks(body.Replicas.Rows, v.N)...)
 		body.Rows = append(body.Rows, row)
 		body.Jumps = body.Jumps || slices.Contains(row.Marks, takeoverMark())
@@ -115,6 +118,7 @@ type diffBody struct {
 	Rows                   []diffRow
 	Added, Removed, Change int
 	LeftOut                string // what differs and is not compared
+	Dropped                string // a warning: the other tool dropped resources
 	More                   int    // number of addresses that are not shown
 }
 
@@ -174,6 +178,7 @@ func (s *versions) compareStates(r *site.Request, p versionRef, b *diffBody) err
 	}
 	if len(b.Whys) == 0 {
 		changes, leftOut := states.Diff(docs[0], docs[1])
+		b.Dropped = states.Dropped(docs[0], docs[1], p.stateCommand("restore", fmt.Sprint(b.From)))
 		b.LeftOut = site.Clip(text.Block(strings.Join(leftOut, ", ")))
 		b.fillChanges(changes)
 	}

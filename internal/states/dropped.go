@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package states
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+// ofInstances returns the addresses of instances that have providers of their own, as OpenTofu
+// writes them for a provider with for_each. Terraform (1.11 was tried) reads none of them, and
+// drops them without a word when it writes the state.
+func (d *Document) ofInstances() (all []string) {
+	for _, e := range d.entries {
+		if e.of.Mode != ModeManaged || e.of.Provider != "" {
+			continue
+		}
+		if m, err := membersOf(newDecoder(e.json)); err == nil && !isNothing(m["provider"]) {
+			all = append(all, e.address)
+		}
+	}
+	return all
+}
+
+// Dropped explains that all instances with providers of their own are gone since before, with
+// the command that restores them; "" if they are not, or the tool of one version wrote both.
+func Dropped(before, after *Document, restore string) string {
+	gone := before.ofInstances()
+	same := bytes.Equal(before.rest["terraform_version"], after.rest["terraform_version"])
+	if len(gone) == 0 || same || len(after.ofInstances()) > 0 {
+		return ""
+	}
+	return "Terraform drops resources whose instances have providers of their own (for_each of OpenTofu). Unless a plan destroyed them, restore them with `" + restore + "`: " + text.Excerpt(strings.Join(gone, ", "))
+}
+
+// WarnOther warns of a state that the tool in a User-Agent header does not understand: it
+// returns "" if it does, or if the state cannot be read.
+func WarnOther(agent string, state []byte) string {
+	if !strings.Contains(agent, "Terraform/") {
+		return ""
+	}
+	d, err := indexState(state)
+	if err != nil || len(d.ofInstances()) == 0 {
+		return ""
+	}
+	return "OpenTofu wrote this state, with instances that have providers of their own. Terraform will drop them at its first write: run tofu. They are " + text.Excerpt(strings.Join(d.ofInstances(), ", "))
+}
+
+// OtherTool reports whether Terraform wrote a version after OpenTofu wrote the one before it.
+func OtherTool(before, tool string) bool {
+	return strings.HasPrefix(before, "OpenTofu/") && strings.HasPrefix(tool, "Terraform/")
+}
