@@ -12,7 +12,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// describeMissing describes in e the lock of a claim that is listed but not found.
 func (x *session) describeMissing(ctx context.Context, e *LockedError, c protocol.ClaimID) {
 	e.Held = abandonedInfo(x.names.claimTag(c), c.X)
 	g := x.s.observations.noteClaim(x.names.workspace, c, format.LockManifest{}, x.date)
@@ -24,8 +23,7 @@ func (x *session) describeMissing(ctx context.Context, e *LockedError, c protoco
 	e.abandoned = g.Abandoned()
 }
 
-// abandonedInfo stands in for the content of a claim that cannot be read. Its ID is
-// the last part of the tag, which ForceUnlock accepts for such a claim.
+// abandonedInfo stands in for an unreadable claim. ForceUnlock accepts the end of a tag as its ID.
 func abandonedInfo(tag, x string) LockInfo {
 	return LockInfo{ID: x, Info: "unknown: listed, but reading it returns 404: " + tag}
 }
@@ -33,9 +31,8 @@ func abandonedInfo(tag, x string) LockInfo {
 // maxDanglingVersions bounds how many versions a takeover goes back.
 const maxDanglingVersions = 20
 
-// headToSeal reads the head that a takeover seals. A version that is listed but
-// cannot be read was probably never acknowledged. If it was, going back to the one
-// before it silently would be wrong, so only an explicit takeover does that.
+// headToSeal reads the head that a takeover seals. A listed version that cannot be read was
+// probably never acknowledged; if it was, only an explicit takeover may go back to an older one.
 func (x *session) headToSeal(ctx context.Context, head int64) (format.StateManifest, error) {
 	m, err := x.s.manifests.fetchState(ctx, x.names.numberedTag(head), x.names.workspace)
 	if !errors.Is(err, oci.ErrNotFound) {

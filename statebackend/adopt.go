@@ -15,20 +15,17 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// Adopt is Replicate, or Reseal if reseal is set, into a repository that has versions
-// of its own, such as the old primary after its copy was taken over. dst becomes the
-// read-only replica. Versions of dst that the source does not have, above the newest
-// version of both, keep their numbers there. The mark of dst records them, so that
-// Adopt returns them again when it is called again, and Replicate works from then on.
+// Adopt is Replicate, or Reseal if reseal is set, into a repository with versions of its own, such
+// as the old primary after its copy was taken over. dst becomes the read-only replica, and keeps
+// the versions above the newest common one that the source lacks. Its mark records these, so that
+// Adopt returns them again when repeated, and Replicate works from then on.
 //
-// Where the newest version of dst is not below that of the source, the source gets a
-// new one: a seal with the content of its newest version, under a higher number. The
-// source's record is likewise written again unless it is newer than that of dst.
+// If the newest version of dst is not below that of the source, the source gets a seal with the
+// content of its newest version under a higher number, and a new record unless its own is newer.
 //
-// The error is ErrReplica if the source is itself a copy, or the same repository as dst
-// under another name, or if dst is the copy of a third repository. If the workspace is
-// locked in dst, the error is a [*LockedError]: dst is read-only by then, and Adopt must
-// be called again once that lock has ended.
+// The error is ErrReplica if the source is itself a copy or the same repository under another name,
+// or dst the copy of a third. It is a [*LockedError] if the workspace is locked in dst: dst is
+// read-only by then, and Adopt must be called again once that lock has ended.
 func (r Replicas) Adopt(ctx context.Context, dst *Store, workspace string, reseal bool) (copied, kept []int64, err error) {
 	c := copier{src: r.s, dst: dst, tagNames: tagNamesOf(workspace), reseal: reseal}
 	kept, lone, err := c.takeOver(ctx)
@@ -39,8 +36,7 @@ func (r Replicas) Adopt(ctx context.Context, dst *Store, workspace string, resea
 	return copied, kept, err
 }
 
-// takeOver makes dst a replica and returns the versions that dst keeps as its own. lone
-// reports that the source does not know the workspace at all.
+// takeOver makes dst a replica; lone reports that the source does not know the workspace at all.
 func (c copier) takeOver(ctx context.Context) (kept []int64, lone bool, err error) {
 	mark, err := c.takeMark(ctx)
 	if err != nil {
@@ -64,8 +60,7 @@ func (c copier) takeOver(ctx context.Context) (kept []int64, lone bool, err erro
 	return kept, lone && len(from.Numbers(c.workspace)) == 0, err
 }
 
-// findOwn finds the versions of dst that only dst has, and records them in its mark. If the
-// newest version is one of them, the source moves on above it.
+// findOwn finds and marks the versions that only dst has, and lifts the source above the newest.
 func (c copier) findOwn(ctx context.Context, mark format.ReplicaMark, from, to *Listing) ([]int64, error) {
 	list := from.Numbers(c.workspace)
 	there := to.Numbers(c.workspace)
@@ -83,8 +78,7 @@ func (c copier) findOwn(ctx context.Context, mark format.ReplicaMark, from, to *
 	return slices.DeleteFunc(kept, pruned), err
 }
 
-// takeMark writes that dst is a copy of the source, unless its mark already says so. The
-// kept versions of an older mark are carried over.
+// takeMark marks dst as a copy of the source. An older mark's kept versions are carried over.
 func (c copier) takeMark(ctx context.Context) (format.ReplicaMark, error) {
 	mark, err := c.dst.manifests.readMark(ctx)
 	absent := errors.Is(err, oci.ErrNotFound)
@@ -122,9 +116,8 @@ func (c copier) mayTake(ctx context.Context) error {
 	return c.checkResealed(ctx, versionNumbers(to, c.fragment))
 }
 
-// checkDistinct makes sure that source and dst are not one repository under two names: then the
-// source has the mark, too, and the mark is taken back. The same happens if another
-// process made the source a copy at the same time.
+// checkDistinct makes sure that the source has not become a copy, too: it is dst under another
+// name, or another process made it one meanwhile. Then the mark is taken back.
 func (c copier) checkDistinct(ctx context.Context) error {
 	tags, err := c.src.manifests.tags(ctx)
 	if err != nil {
@@ -151,8 +144,7 @@ func (c copier) checkFree(ctx context.Context, to *Listing) error {
 	}
 }
 
-// findDiverged returns the versions of dst, above the newest that both have, which the
-// source lacks or has with other content under the same number.
+// findDiverged returns dst's versions above the newest common one: not, or not so, in the source.
 func (c copier) findDiverged(ctx context.Context, list, there []int64) (found []int64, err error) {
 	for _, n := range there {
 		if slices.Contains(list, n) {
@@ -165,8 +157,7 @@ func (c copier) findDiverged(ctx context.Context, list, there []int64) (found []
 	return found, nil
 }
 
-// keepVersions adds versions to those that the mark of dst keeps, and returns all kept versions
-// of this workspace, newest first.
+// keepVersions adds to what dst's mark keeps of this workspace, and returns that, newest first.
 func (c copier) keepVersions(ctx context.Context, mark format.ReplicaMark, found []int64) ([]int64, error) {
 	before := mark.Kept[c.workspace]
 	all := slices.Concat(before, found)
@@ -184,9 +175,8 @@ func (c copier) keepVersions(ctx context.Context, mark format.ReplicaMark, found
 	return slices.Clone(all), c.dst.manifests.putReplicaMark(ctx, mark)
 }
 
-// riseAbove makes the versions of a workspace continue above n, as after a claim from n on
-// that was ended by force: the next lock seals the newest version under a number above
-// all that this claim might have written.
+// riseAbove makes the versions continue above n, as after a forced end of a claim from n on: the
+// next lock seals the newest version above all that this claim might have written.
 func (c copier) riseAbove(ctx context.Context, n int64) error {
 	s := c.src
 	info := NewLockInfo("replicate", s.o.Tool)
@@ -201,8 +191,7 @@ func (c copier) riseAbove(ctx context.Context, n int64) error {
 	return s.Hold(ctx, c.workspace, info, func(*Lock) error { return nil })
 }
 
-// raiseRecord writes the record of the workspace again, above a record in dst that would
-// otherwise take precedence there. lone reports that only dst has one.
+// raiseRecord rewrites the record above a newer one of dst. lone reports that only dst has one.
 func (c copier) raiseRecord(ctx context.Context, from, to *Listing) (lone bool, err error) {
 	ours, err := from.Record(ctx, c.workspace)
 	if err != nil {

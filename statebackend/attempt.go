@@ -17,28 +17,24 @@ import (
 // lockTime bounds one attempt to lock.
 const lockTime = 30 * time.Second
 
-// Lock takes the lock of a workspace. If another client holds it, the error is a
-// *LockedError, and no claim of the id is left. A lock of the same id that this
-// process holds is returned again. A lock of the same id that another process may
-// hold is taken beside it, since the caller is the same client on another server: the
-// claim of that process stays, and its writes sort below. An id that was released here
-// within the last hour is ErrLockEnded if it is a UUID: no client locks twice under
-// one UUID, so the request is a late duplicate.
+// Lock takes the lock of a workspace. If another client holds it, the error is a *LockedError, and
+// no claim of the id is left. A lock of the same id that this process holds is returned again. One
+// that another process may hold is taken beside it, since the caller is the same client on another
+// server: that claim stays, and its writes sort below. A UUID that was released here within the
+// last hour is ErrLockEnded: no client locks twice under one, so it is a late duplicate.
 func (s *Store) Lock(ctx context.Context, workspace string, info LockInfo) (*Lock, error) {
 	return terms{}.lock(ctx, s, workspace, info)
 }
 
-// LockWhen is Lock on the condition that fit returns nil. fit is called with the list
-// that Lock makes anyway, before anything is written; its error ends the attempt. A
-// lock of the same id that this process holds is returned without calling fit.
+// LockWhen is Lock on the condition that fit returns nil. fit gets the list that Lock makes anyway,
+// before anything is written. It is not called for a lock of the same id that this process holds.
 func (s *Store) LockWhen(ctx context.Context, workspace string, info LockInfo, fit func(context.Context, *Listing) error) (*Lock, error) {
 	return terms{fit: fit}.lock(ctx, s, workspace, info)
 }
 
-// LockWhen is [Store.LockWhen] that starts with this list, if the workspace is free in
-// it, instead of making one. The lock is as safe as one whose client lists and then
-// pauses: it is won by the lists after the claim. fit is also called with the first of
-// these, and if it returns an error the claim is withdrawn.
+// LockWhen is [Store.LockWhen] that starts with this list, if the workspace is free in it, instead
+// of making one. The lock is safe: it is won by the lists after the claim. fit is also called with
+// the first of these, and if it returns an error the claim is withdrawn.
 func (l *Listing) LockWhen(ctx context.Context, workspace string, info LockInfo, fit func(context.Context, *Listing) error) (*Lock, error) {
 	on := terms{fit: fit}
 	if v := protocol.NewSnapshot(l.tags, tagNamesOf(workspace).fragment); len(v.Live()) == 0 && !v.Marker {
@@ -47,9 +43,8 @@ func (l *Listing) LockWhen(ctx context.Context, workspace string, info LockInfo,
 	return on.lock(ctx, l.s, workspace, info)
 }
 
-// TakeOver takes the lock even if another client holds it. The next write of that
-// client is refused and kept as a version, but nothing stops it from changing
-// infrastructure meanwhile.
+// TakeOver takes the lock even if another client holds it. That client's next write is refused and
+// kept as a version, but nothing stops it from changing infrastructure meanwhile.
 func (s *Store) TakeOver(ctx context.Context, workspace string, info LockInfo) (*Lock, error) {
 	return terms{takeOver: true}.lock(ctx, s, workspace, info)
 }
@@ -135,8 +130,7 @@ func newAcquirer(s *Store, id string) *protocol.Acquirer {
 	return &protocol.Acquirer{LockID: id, Base: rand.Uint32(), Patience: protocol.MaxAnew, Can: s.findings.knownAbilities()}
 }
 
-// maxTries bounds how often an attempt starts again because the lock that was
-// in its way was released before it could be read.
+// maxTries bounds how often an attempt restarts because a lock was released before it was read.
 const maxTries = 4
 
 func (x *session) makeLock(ctx context.Context, a *protocol.Acquirer, seal content) (*Lock, error) {
@@ -155,8 +149,7 @@ func (x *session) makeLock(ctx context.Context, a *protocol.Acquirer, seal conte
 	x.s.locks.keepHeld(l)
 	x.s.observations.forgetWorkspace(x.names.workspace)
 	if x.first {
-		// Once in the life of a repository: can pushed content be read? A registry with a
-		// signature policy accepts a state and then does not serve it.
+		// Once per repository: a registry with a signature policy may not serve what it accepts.
 		if err := x.s.repo.CheckHandedOut(ctx, x.claims[a.Claim].Digest); err != nil {
 			return nil, errors.Join(fmt.Errorf("locking workspace %q in %s: %w", x.names.workspace, x.s.repo, err), l.Unlock(ctx))
 		}
@@ -164,11 +157,9 @@ func (x *session) makeLock(ctx context.Context, a *protocol.Acquirer, seal conte
 	return l, nil
 }
 
-// explainNotWon returns the error that explains why a lock was not won.
 func (x *session) explainNotWon(ctx context.Context, res protocol.Acquired) error {
 	if errors.Is(res.Err, protocol.ErrCrowded) {
-		// Every claim met a number that another holder had just used: the lock is
-		// busy. A caller waits for it as for a holder that has just released it.
+		// Others keep taking the numbers of our claims: a caller waits as for a released lock.
 		return &LockedError{
 			Workspace: x.names.workspace, Repository: x.s.repo.String(), gone: true,
 			Held: LockInfo{Info: "other runs take and release it in quick succession"},

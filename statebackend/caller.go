@@ -11,27 +11,26 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// ErrAnother says that the lock of an id was taken for another caller, or that the lock
-// that is held has another id of the same hash. The wrapping error names the holder.
+// ErrAnother says that the lock of an id was taken for another caller, or that the lock that is
+// held has another id of the same hash. The wrapping error names the holder.
 var ErrAnother = errors.New("lock held by another caller")
 
 type callerKey struct{}
 
-// caller is the caller of a server: an identity that stays while its tokens change, and a name
-// for people.
+// caller is the caller of a server: an identity that outlives its tokens, and a name for people.
 type caller struct{ identity, name string }
 
-// WithCaller returns a context for requests of one caller of a server, by its identity and the
-// name under which versions are recorded; "" if it is not known. A lock that is taken with it is
-// found only by the same caller: for another one the id is held, and writes and releases
-// are ErrAnother. [Store.ForceUnlock] ends it for any. A context without caller goes by the
-// id alone, and so does a lock that was taken without one, unless there is [Options].Maker.
+// WithCaller returns a context for requests of one caller of a server, by its identity and the name
+// under which versions are recorded; "" if it is not known. A lock that is taken with it is found
+// only by the same caller: for another the id is held, and writes and releases are ErrAnother.
+// [Store.ForceUnlock] ends it for any. A context without caller goes by the id alone, as does a
+// lock taken without one, unless there is [Options].Maker.
 func WithCaller(ctx context.Context, identity, name string) context.Context {
 	return context.WithValue(ctx, callerKey{}, &caller{identity, name})
 }
 
-// SetCaller sets the caller of a context of [WithCaller], for a server that knows it only
-// when it has decided about the request. It is called before the context has other users.
+// SetCaller sets the caller of a context of [WithCaller], before the context has other users: for a
+// server that knows the caller only when it has decided about the request.
 func SetCaller(ctx context.Context, identity, name string) {
 	if of, ok := ctx.Value(callerKey{}).(*caller); ok {
 		*of = caller{identity, name}
@@ -66,8 +65,7 @@ func callerOf(ctx context.Context) string {
 	return ""
 }
 
-// callerName returns the name of the caller of this server, or of this client where the
-// registry is a server.
+// callerName returns the caller of this server, or this client where the registry is a server.
 func callerName(ctx context.Context, r *oci.Repo) string {
 	if of, ok := ctx.Value(callerKey{}).(*caller); ok {
 		return of.name
@@ -78,8 +76,7 @@ func callerName(ctx context.Context, r *oci.Repo) string {
 // maxCallerName bounds a name in a version, in bytes.
 const maxCallerName = 128
 
-// isAnother reports whether a lock with this maker is not that of a caller. A caller that is
-// not known is the server itself.
+// isAnother reports whether a lock of this maker is not the caller's; "" is the server itself.
 func isAnother(o *Options, maker, caller string) bool {
 	return caller != "" && maker != caller && (maker != "" || o.Maker != nil)
 }

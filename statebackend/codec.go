@@ -42,8 +42,8 @@ type encoded struct {
 	envelope map[string]string
 }
 
-// encode compresses, then seals. A state that OpenTofu encrypted is stored unchanged:
-// ciphertext does not shrink, and a second seal would hide nothing more.
+// encode compresses, then seals. A state that OpenTofu encrypted is stored unchanged: ciphertext
+// does not shrink, and a second seal would hide nothing more.
 func (s *vault) encode(ctx context.Context, state []byte, origin format.StateOrigin) (encoded, error) {
 	if EncryptedByTool(state) {
 		return encoded{bytes: state}, nil
@@ -80,17 +80,16 @@ func compressState(state []byte, how string) (encoded, error) {
 		if err != nil {
 			return encoded{}, fmt.Errorf("compressing state: %w", err)
 		}
-		// Room for the worst case: pages that are not written to are never touched,
-		// while growing would hold two copies.
+		// Room for the worst case: untouched pages cost nothing, growing would hold two copies.
 		limit := make([]byte, 0, w.MaxEncodedSize(len(state)))
 		return encoded{bytes: w.EncodeAll(state, limit), encoding: suffixZstd}, nil
 	}
 	return encoded{}, fmt.Errorf("unknown compression %q, expected zstd, gzip or none", how)
 }
 
-// decode undoes encode. A state that announces more than limit bytes is an
-// expandError, or oci.ErrTooLarge above the store's limit. A state that expands to
-// more than it announces is oci.ErrCorrupt.
+// decode undoes encode. A state that announces more than limit bytes is an expandError, or
+// oci.ErrTooLarge above the store's limit; one that expands to more than it announces
+// oci.ErrCorrupt.
 func (s *vault) decode(ctx context.Context, m format.StateManifest, stored []byte, limit int64) ([]byte, error) {
 	encoding, sealed := strings.CutSuffix(m.Encoding(), suffixSealed)
 	if sealed {
@@ -132,8 +131,7 @@ func (s *vault) decode(ctx context.Context, m format.StateManifest, stored []byt
 	return state, nil
 }
 
-// expandedGzip reads the last field of the format, the size of the uncompressed
-// data: https://www.rfc-editor.org/rfc/rfc1952#section-2.3.1
+// expandedGzip reads the uncompressed size: https://www.rfc-editor.org/rfc/rfc1952#section-2.3.1
 func expandedGzip(stored []byte) (int64, error) {
 	if len(stored) < 18 {
 		return 0, fmt.Errorf("gzip: %d bytes: %w", len(stored), oci.ErrCorrupt)
@@ -160,8 +158,7 @@ func gunzip(stored []byte, n int64) ([]byte, error) {
 	return state, nil
 }
 
-// expandedZstd reads the size in the frame header. Frames that okara writes always have
-// it; without it the state counts as the largest allowed.
+// expandedZstd reads the size that okara always writes; without it the state counts as the largest.
 func (s *vault) expandedZstd(stored []byte) (int64, error) {
 	var h zstd.Header
 	if err := h.Decode(stored); err != nil {
@@ -190,24 +187,21 @@ func unzstd(stored []byte, n int64) ([]byte, error) {
 	return state, nil
 }
 
-// associatedData binds sealed bytes to the origin that their manifest names, which
-// read compares with where they were found.
+// associatedData binds sealed bytes to the origin in their manifest, which read checks.
 func associatedData(encoding string, o format.StateOrigin) []byte {
 	return artifact.AssociatedData(format.MediaState+encoding, o.Repository, o.Workspace, strconv.FormatInt(o.Version, 10), strconv.FormatInt(o.Fence, 10), o.Parent)
 }
 
-// Budget bounds the memory that states take while they are read and written,
-// across all stores that share it: a stored state of some kilobytes may expand to
-// the largest that a store accepts. Reading and writing are counted separately, since
-// a write reads the current state while it holds its own; so no caller waits for
-// memory that it holds itself.
+// Budget bounds the memory that states take while they are read and written, across all stores that
+// share it: some kilobytes may expand to the largest state. A write reads the current state while
+// it holds its own, so the two are counted separately, lest it wait for itself.
 type Budget struct {
 	size          int64
 	reads, writes *semaphore.Weighted
 }
 
-// NewBudget returns a budget of size bytes for reading and as many for writing.
-// A state that needs more than the whole budget is processed alone.
+// NewBudget returns a budget of size bytes for reading and as many for writing. A state that needs
+// more than the whole budget is processed alone.
 func NewBudget(size int64) *Budget {
 	return &Budget{size: size, reads: semaphore.NewWeighted(size), writes: semaphore.NewWeighted(size)}
 }
@@ -221,12 +215,10 @@ func (b *Budget) holdMemory(ctx context.Context, from *semaphore.Weighted, n int
 	return func() { from.Release(n) }, nil
 }
 
-// writeCopies is how many copies of a state are in memory while it is written: as
-// received, compressed, sealed.
+// writeCopies is how often a state is in memory while written: received, compressed, sealed.
 const writeCopies = 3
 
-// Reserve waits until a state of size bytes may be received for writing; a negative
-// size means unknown. The caller calls release after the write.
+// Reserve waits for room to receive a state of size bytes, negative if unknown, until release.
 func (s *Store) Reserve(ctx context.Context, size int64) (release func(), err error) {
 	b := s.o.Budget
 	if b == nil {
@@ -239,8 +231,7 @@ func (s *Store) Reserve(ctx context.Context, size int64) (release func(), err er
 }
 
 const (
-	// likelyRatio is how far states usually expand. A state that expands further is
-	// fetched again when there is room for it.
+	// likelyRatio is how far states usually expand; others are fetched again when there is room.
 	likelyRatio = 32
 	// minExpanded is the size, in bytes, that every state may expand to.
 	minExpanded = 64 << 10
@@ -251,8 +242,7 @@ type expandError int64
 
 func (e expandError) Error() string { return fmt.Sprintf("the state expands to %d bytes", int64(e)) }
 
-// load fetches and opens the bytes of a manifest and passes them to use, within
-// the budget until use returns.
+// load passes the state of a manifest to use, within the budget until use returns.
 func (s *vault) load(ctx context.Context, m format.StateManifest, use func(state []byte) error) error {
 	limit := min(s.o.MaxState, likelyRatio*min(m.Layer.Size, s.o.MaxState)+minExpanded)
 	for {
@@ -269,8 +259,7 @@ func (s *vault) load(ctx context.Context, m format.StateManifest, use func(state
 	}
 }
 
-// tryLoad loads a state that expands to at most limit bytes; else the error is an
-// expandError, and no memory is held.
+// tryLoad loads a state of at most limit bytes; else it returns an expandError and holds no memory.
 func (s *vault) tryLoad(ctx context.Context, m format.StateManifest, limit int64) ([]byte, func(), error) {
 	release := func() {}
 	if b := s.o.Budget; b == nil {

@@ -13,19 +13,16 @@ import (
 )
 
 var (
-	// ErrLockLost says that a lock was taken over, forced or removed while its
-	// owner still ran. The wrapping error names the version that keeps the bytes,
-	// if they were written.
+	// ErrLockLost says that a lock was taken over, forced or removed while its owner still ran. The
+	// wrapping error names the version that keeps the bytes, if they were written.
 	ErrLockLost = errors.New("lock lost")
-	// ErrStale says that a state does not continue the stored one: another
-	// lineage, or a serial that does not grow.
+	// ErrStale says that a state has another lineage than the stored one, or no higher serial.
 	ErrStale = errors.New("state does not follow the stored one")
 	// ErrUnsafe says that locking is refused on this registry.
 	ErrUnsafe = errors.New("locking refused")
 	// ErrReplica says that a repository is a read-only copy of another one.
 	ErrReplica = errors.New("repository is a replica")
-	// ErrUnsealed says that a version is not accepted because keys are configured
-	// and it is stored in clear, or was sealed for another place.
+	// ErrUnsealed says that despite keys a version is in clear, or sealed for another place.
 	ErrUnsealed = errors.New("not encrypted for this place")
 
 	errNoKey = errors.New("it is encrypted and no key is configured")
@@ -34,12 +31,10 @@ var (
 type lostKind string
 
 const (
-	// ErrLockEnded says that a lock was ended: there is a tombstone of its id, from a
-	// forced unlock or takeover, or from its release where the registry does not
-	// delete. It is an ErrLockLost.
+	// ErrLockEnded says that there is a tombstone of the id: from a forced unlock or takeover, or
+	// from its release where the registry does not delete. It is an ErrLockLost.
 	ErrLockEnded = lostKind("lock ended")
-	// ErrNotHeld says that there is no trace of a lock: it was never taken, or
-	// released and deleted. It is an ErrLockLost.
+	// ErrNotHeld says that a lock was never taken, or released and deleted. It is an ErrLockLost.
 	ErrNotHeld = lostKind("not held")
 )
 
@@ -53,9 +48,8 @@ type LockedError struct {
 	Repository string
 	Tag        string        // of the claim; "": an older tool's marker
 	Since      time.Duration // age of the lock; 0: unknown
-	// Unreadable says that the claim is listed, but reading it answers not found.
-	// Either it was released in between, or it was never acknowledged; then attempts
-	// that go on for a minute end it.
+	// Unreadable says that the claim is listed, but reading it answers not found: it was released
+	// in between, or never acknowledged; then attempts that go on for a minute end it.
 	Unreadable bool
 
 	gone      bool // no known holder
@@ -111,8 +105,7 @@ func lostError(repository, workspace string, kept int64, how, what string) error
 	}
 }
 
-// VersionError is about a version that a workspace does not have. It is an
-// oci.ErrNotFound.
+// VersionError is about a version that a workspace does not have. It is an oci.ErrNotFound.
 type VersionError struct {
 	Repository, Workspace string
 	N, Newest             int64
@@ -142,8 +135,7 @@ const (
 	RemedyAdopt                         // make Copy a copy of Repository although it has other versions, if Repository is the authoritative one
 )
 
-// Remedy is what may resolve an error. It names the action; the user interface says
-// how to carry it out.
+// Remedy is what may resolve an error. The user interface says how to carry it out.
 type Remedy struct {
 	Kind                  RemedyKind
 	Repository, Workspace string
@@ -153,8 +145,7 @@ type Remedy struct {
 	Cause                 string // a possible cause of the error; empty where the error names it
 }
 
-// RemediedError is an error with a [Remedy]. A [LockedError] has a remedy without
-// being wrapped in this.
+// RemediedError is an error with a [Remedy]. A [LockedError] has one without being wrapped in this.
 type RemediedError struct {
 	Remedy Remedy
 	err    error

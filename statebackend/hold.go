@@ -17,8 +17,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Hold takes the lock of a workspace, runs do and releases the lock as
-// [Lock.UnlockRetrying] does, also if ctx ends meanwhile.
+// Hold runs do under the lock of a workspace, then [Lock.UnlockRetrying], even if ctx has ended.
 func (s *Store) Hold(ctx context.Context, ws string, info LockInfo, do func(*Lock) error) error {
 	l, err := s.Lock(ctx, ws, info)
 	if err != nil {
@@ -34,10 +33,9 @@ const (
 	maxPause      = 2 * time.Second
 )
 
-// LockWithin is [Store.Lock] that tries again while another client holds the lock,
-// until limit has passed or done is closed: then the error is the last *LockedError.
-// It tries for at least a second if the holder seems to be gone, and for at least as long
-// as it takes to end a claim that was never acknowledged.
+// LockWithin is [Store.Lock] that tries again while another client holds the lock, until limit has
+// passed or done is closed; then the error is the last *LockedError. It tries at least a second if
+// the holder seems gone, and long enough to end a claim that was never acknowledged.
 func (s *Store) LockWithin(ctx context.Context, workspace string, info LockInfo, limit time.Duration, done <-chan struct{}) (*Lock, error) {
 	begin := time.Now()
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
@@ -98,8 +96,7 @@ func NewLockInfo(operation, tool string) LockInfo {
 	}
 }
 
-// holdings are the locks that this process holds, its attempts under way, and the
-// ids that it has released.
+// holdings are the locks and attempts of this process, and the ids that it has released.
 type holdings struct {
 	mu    sync.Mutex // guards the fields below
 	held  map[string]*Lock
@@ -108,15 +105,13 @@ type holdings struct {
 }
 
 const (
-	// endedTime is how long a released id is remembered: longer than any proxy keeps
-	// a request.
+	// endedTime is how long a released id is remembered: longer than any proxy keeps a request.
 	endedTime = time.Hour
 	// maxEnded bounds how many released ids are remembered.
 	maxEnded = 10_000
 )
 
-// beginAttempt lets one attempt per workspace and lock id run at a time, so that a
-// repeated request finds the lock that the first one won.
+// beginAttempt runs one attempt per workspace and id at a time: a repeated request finds the lock.
 func (h *holdings) beginAttempt(ctx context.Context, workspace, id string) (done func(), err error) {
 	key := keyOf(workspace, id)
 	for {
@@ -166,7 +161,7 @@ func (h *holdings) dropHeld(l *Lock) {
 
 func keyOf(workspace, id string) string { return workspace + "\x00" + id }
 
-// rememberEnded remembers that an id was released, if it is a UUID: no client locks twice under one.
+// rememberEnded remembers a released id if it is a UUID: no client locks twice under one.
 func (h *holdings) rememberEnded(workspace, id string, now time.Time) {
 	if uuid.Validate(id) != nil {
 		return

@@ -12,8 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// heartbeats renews the claim of a lock with a lease. A single goroutine owns it
-// between start and stop.
+// heartbeats renews the claim of a lock with a lease. One goroutine owns it between start and stop.
 type heartbeats struct {
 	x     *session
 	claim protocol.Request // makes the claim, again
@@ -29,9 +28,8 @@ type heartbeats struct {
 	uncertain bool // read after stop: a heartbeat may still arrive
 }
 
-// timestamp is a time by two clocks; age uses the one by which more time has passed.
-// Go's own clock does not run while the machine sleeps; the other may be set back
-// where it is the wall clock.
+// timestamp is a time by two clocks; age uses the one by which more time has passed. Go's clock
+// stops while the machine sleeps; the other may be set back if it is the wall clock.
 type timestamp struct {
 	at     time.Time
 	uptime time.Duration
@@ -54,8 +52,7 @@ func (m timestamp) age(now timestamp) time.Duration {
 
 func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
-// startHeartbeats renews the claim every third of the lease until stopped. A heartbeat
-// carries the registry's time: the Date header of the last list.
+// startHeartbeats renews the claim, with the Date of the last list, every third of the lease.
 func startHeartbeats(ctx context.Context, x *session, claim protocol.Request) *heartbeats {
 	stopped := make(chan struct{})
 	beside := newSession(x.s, x.names.workspace, x.info, terms{}) // may be used beside x
@@ -63,8 +60,8 @@ func startHeartbeats(ctx context.Context, x *session, claim protocol.Request) *h
 	b := &heartbeats{x: beside, claim: claim, ttl: x.s.o.LockTTL, confirmed: x.claimed, dated: x.heartbeatNow(), sent: 1}
 	b.stop = sync.OnceFunc(func() { close(stopped) })
 	ctx = context.WithoutCancel(ctx) // ends by stop
-	// The claim itself was the first heartbeat, and a list after it won the lock, unless
-	// the repository was empty and the registry had not sent its time yet.
+	// The claim was the first heartbeat, and a list after it won the lock, unless the repository
+	// was empty and the registry had not sent its time yet.
 	now := x.undated
 	b.done.Go(func() {
 		t := time.NewTicker(b.ttl / protocol.HeartbeatsPerLease)
@@ -80,11 +77,10 @@ func startHeartbeats(ctx context.Context, x *session, claim protocol.Request) *h
 	return b
 }
 
-// sendOne sends one heartbeat and checks whether the lock is still ours; false ends the
-// heartbeats, and the next Put finds out why. A heartbeat that comes after the lease, as
-// on a machine that slept, checks before it writes: a claim that was ended and cleaned
-// up meanwhile must not be written again. If listing fails, the loop continues, since
-// the next heartbeat may succeed, and the lease bounds how long that lasts.
+// sendOne sends one heartbeat and checks whether the lock is still ours; false ends the heartbeats,
+// and the next Put finds out why. One that comes after the lease, as on a machine that slept,
+// checks before it writes: a claim that was ended and cleaned up must not be written again. If
+// listing fails the loop continues, bounded by the lease.
 func (b *heartbeats) sendOne(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
 	defer cancel()
@@ -115,23 +111,21 @@ func (b *heartbeats) isClaimLive(ctx context.Context) (ours bool, err error) {
 	return v.Has(b.claim.Claim) && v.Ended[b.claim.Claim] == 0, err
 }
 
-// heartbeatAge is how old the last confirmed heartbeat is.
 func (b *heartbeats) heartbeatAge() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.confirmed.age(newTimestamp(b.x.s.o))
 }
 
-// stopAndWait stops the heartbeats and waits for the one under way. It may be called again.
+// stopAndWait also waits for the heartbeat under way. It may be called again.
 func (b *heartbeats) stopAndWait() {
 	b.stop()
 	b.done.Wait()
 }
 
-// Lease returns the age of the lock's last confirmed heartbeat, counted from before it
-// was sent and also while the machine sleeps, and the duration of the lease; 0, 0
-// without a lease. A caller that guards work by the lock must stop it before the age
-// reaches the lease: from then on others may take the lock over.
+// Lease returns the age of the lock's last confirmed heartbeat, counted from before it was sent and
+// also while the machine sleeps, and the duration of the lease; 0, 0 without one. Work guarded by
+// the lock must stop before the age reaches the lease: from then on others may take over.
 func (l *Lock) Lease() (age, ttl time.Duration) {
 	if l.heartbeats == nil {
 		return 0, 0
@@ -139,8 +133,7 @@ func (l *Lock) Lease() (age, ttl time.Duration) {
 	return l.heartbeats.heartbeatAge(), l.heartbeats.ttl
 }
 
-// Heartbeat returns the clocks at the time when the registry last answered a heartbeat.
-// It is the zero value without a lease, and where the registry sends no Date.
+// Heartbeat returns the clocks at the last answer to a heartbeat; zero without a lease or a Date.
 func (l *Lock) Heartbeat() Heartbeat {
 	if l.heartbeats == nil {
 		return Heartbeat{}
@@ -150,10 +143,9 @@ func (l *Lock) Heartbeat() Heartbeat {
 	return l.heartbeats.dated
 }
 
-// observations keeps what was observed of the claims of each workspace, across the
-// attempts of a process: a server answers each LOCK at once, so the time passes between
-// the polls of its client. A lock that moved from server to server has several claims,
-// and has expired when each of them has.
+// observations keeps what was seen of the claims of each workspace, across attempts: a server
+// answers each LOCK at once, so the time passes between the polls of its client. A lock that moved
+// from server to server has several claims, and has expired when each of them has.
 type observations struct {
 	mu   sync.Mutex // guards last
 	last map[string]map[protocol.ClaimID]protocol.Observation
@@ -162,8 +154,7 @@ type observations struct {
 // maxObservations bounds the observations of one workspace.
 const maxObservations = 64
 
-// noteClaim notes the content of a claim that the list with that date shows; the zero value for
-// a 404.
+// noteClaim notes what the list of that date shows of a claim; the zero value for a 404.
 func (s *observations) noteClaim(workspace string, c protocol.ClaimID, l format.LockManifest, date time.Time) protocol.Observation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,8 +167,7 @@ func (s *observations) noteClaim(workspace string, c protocol.ClaimID, l format.
 	return known[c]
 }
 
-// discardLeases notes that the registry did not answer. Observations of leases are discarded,
-// since the holder may have got no answer either.
+// discardLeases drops what was seen of leases after no answer: the holder may have got none either.
 func (s *observations) discardLeases(workspace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

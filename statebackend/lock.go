@@ -17,12 +17,10 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// LockInfo describes the holder of a lock, in the field names that OpenTofu and
-// Terraform use.
+// LockInfo describes the holder of a lock, in the field names of OpenTofu and Terraform.
 type LockInfo = format.LockInfo
 
-// Lock is a lock that this process won. It is safe for concurrent use, and
-// serializes its requests.
+// Lock is a lock that this process won. It is safe for concurrent use, and serializes its requests.
 type Lock struct {
 	s          *Store
 	x          *session
@@ -41,12 +39,10 @@ type Lock struct {
 // Info returns the description of the holder.
 func (l *Lock) Info() LockInfo { return l.x.info }
 
-// Fence returns the first version number of the lock. It grows from holder to
-// holder.
+// Fence returns the first version number of the lock. It grows from holder to holder.
 func (l *Lock) Fence() int64 { return l.hold.Claim.Fence }
 
-// Get returns the current state as the lock knows it, which may be newer than
-// what a reader without the lock sees.
+// Get returns the current state as the lock knows it: maybe newer than what others see.
 func (l *Lock) Get(ctx context.Context) ([]byte, Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,8 +53,7 @@ func (l *Lock) Get(ctx context.Context) ([]byte, Version, error) {
 	return l.s.vault.readState(ctx, m, m.N)
 }
 
-// readHead reads the manifest of the head. state-W points to it unless its writer
-// died before moving it, or a dead holder's write came late.
+// readHead reads the head. It is not in state-W if its writer died, or a dead one's came late.
 func (l *Lock) readHead(ctx context.Context) (format.StateManifest, error) {
 	if l.head != nil {
 		return *l.head, nil
@@ -89,11 +84,10 @@ func (l *Lock) readHead(ctx context.Context) (format.StateManifest, error) {
 	return m, nil
 }
 
-// Put writes a state as the next version. When it returns nil, every later
-// holder of the lock sees that version. ErrLockLost says that the lock was taken over;
-// the message and the result name the version that keeps the bytes, if any. Writes after
-// the first failed one are kept, too: a run goes on for a while, and its last state is the
-// most complete.
+// Put writes a state as the next version. When it returns nil, every later holder sees that
+// version. ErrLockLost says that the lock was taken over; the message and the result name the
+// version that keeps the bytes, if any. So do later calls: the last state of a run is the most
+// complete.
 func (l *Lock) Put(ctx context.Context, state []byte) (Version, error) {
 	if int64(len(state)) > l.s.o.MaxState {
 		return Version{}, fmt.Errorf("state of %d bytes, the limit is %d: %w", len(state), l.s.o.MaxState, oci.ErrTooLarge)
@@ -102,8 +96,7 @@ func (l *Lock) Put(ctx context.Context, state []byte) (Version, error) {
 	return l.writeState(ctx, state, format.StateManifest{Lineage: h.lineage, Serial: h.serial})
 }
 
-// Delete deletes the workspace. Its history stays until it is pruned, and a
-// later Put restores the name.
+// Delete deletes the workspace. Its history stays until pruned; a later Put restores the name.
 func (l *Lock) Delete(ctx context.Context) error {
 	_, err := l.writeState(ctx, nil, format.StateManifest{Empty: true, Deleted: true})
 	return err
@@ -158,8 +151,7 @@ func (l *Lock) settleSave(ctx context.Context, m format.StateManifest, res proto
 func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifest) (c content, err error) {
 	parent, err := l.readHead(ctx)
 	if errors.Is(err, ErrLockLost) || errors.Is(err, oci.ErrCorrupt) {
-		// The bytes are kept anyway, and whether the lock is lost is decided after
-		// they are written.
+		// The bytes are kept anyway; whether the lock is lost is decided after they are written.
 		parent = format.StateManifest{N: l.hold.Newest}
 		err = nil
 	}
@@ -195,8 +187,7 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifes
 	return c, err
 }
 
-// overtakenError reads who ended our claim, and says which version keeps the bytes and whether
-// it is current.
+// overtakenError says who ended our claim, which version keeps the bytes and whether it is current.
 func overtakenError(ctx context.Context, l *Lock, kept int64, res protocol.Saved) error {
 	how := endText(l.x.endOf(ctx, l.hold.Claim))
 	if !l.x.snapshot.Has(l.hold.Claim) && l.x.snapshot.Ended[l.hold.Claim] == 0 {
@@ -212,8 +203,8 @@ func overtakenError(ctx context.Context, l *Lock, kept int64, res protocol.Saved
 	return lostError(l.s.repo.String(), l.x.names.workspace, kept, how, what)
 }
 
-// explainMissing says why the last list may lack both the claim and its tombstone. The newest
-// version is never removed while the lock is held, so its absence shows a rollback.
+// explainMissing says why a list lacks both claim and tombstone. The newest version is never
+// removed while the lock is held, so its absence shows a rollback.
 func explainMissing(l *Lock) string {
 	if l.hold.Newest > 0 && !slices.Contains(l.x.numbers, l.hold.Newest) {
 		return fmt.Sprintf("the registry no longer has the lock and version %d: it was rolled back, for example restored from a backup", l.hold.Newest)
@@ -221,9 +212,8 @@ func explainMissing(l *Lock) string {
 	return "the registry no longer has the lock: it was released by another process of this run, its tag was removed, or the registry was rolled back, for example restored from a backup"
 }
 
-// Unlock releases the lock, with the claims that other processes of the client made
-// under its id before it was won here. Calling it again has no effect. An error means
-// that the workspace may still appear locked.
+// Unlock releases the lock, with the claims that other processes of the client made under its id
+// before. It may be called again. After an error the workspace may still appear locked.
 func (l *Lock) Unlock(ctx context.Context) error {
 	sealed, joined := l.sealedBelow()
 	if err := l.unlock(ctx); err != nil || !joined {
@@ -236,8 +226,8 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return err
 }
 
-// sealedBelow reports whether the lock was won beside claims of other processes of the
-// client, and the number below which these cannot write any more.
+// sealedBelow reports whether the lock was won beside claims of other processes of the client, and
+// the number below which these cannot write any more.
 func (l *Lock) sealedBelow() (sealed int64, joined bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -277,9 +267,8 @@ func (l *Lock) unlock(ctx context.Context) error {
 	return nil
 }
 
-// Abandon is Unlock for a caller that does not know the outcome of a write, and does
-// not find it out: the next holder skips the numbers of this lock, as after a
-// takeover.
+// Abandon is Unlock for a caller that does not know the outcome of a write: the next holder skips
+// the numbers of this lock, as after a takeover.
 func (l *Lock) Abandon(ctx context.Context) error {
 	l.mu.Lock()
 	l.hold.Uncertain = true
@@ -287,16 +276,14 @@ func (l *Lock) Abandon(ctx context.Context) error {
 	return l.Unlock(ctx)
 }
 
-// Versions returns how many versions the workspace had when the lock last listed
-// them: when it was taken, and at each Put.
+// Versions returns how many versions the lock last listed: when it was taken, and at each Put.
 func (l *Lock) Versions() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.x.numbers)
 }
 
-// manyClaims is the number of ended locks that triggers a warning: each adds about 200
-// bytes to every list.
+// manyClaims is the number of ended locks that triggers a warning: each adds 200 bytes to a list.
 const manyClaims = 500
 
 // cleaner removes what ended locks left behind, and old versions, under a lock.
@@ -305,8 +292,8 @@ type cleaner struct {
 	x *session
 }
 
-// mayDelete reports whether it is worth trying to delete. Clean tombstones accumulate
-// only in a registry without DELETE, so such a registry is not asked again each time.
+// mayDelete reports whether deleting is worth a try. Clean tombstones accumulate only in a registry
+// without DELETE, which is not asked again each time.
 func (l cleaner) mayDelete() bool {
 	switch can := l.s.findings.knownAbilities(); can {
 	case protocol.Abilities{}:
@@ -334,8 +321,7 @@ func (l cleaner) tooMany() bool { return l.s.o.MaxVersions > 0 && len(l.x.number
 // maxPruned bounds how many versions one lock removes.
 const maxPruned = 20
 
-// prune removes versions beyond the configured number. This is best effort: a failure
-// is logged, and the next lock tries again.
+// prune removes surplus versions. A failure is logged, and the next lock retries.
 func (l cleaner) prune(ctx context.Context) {
 	if !l.tooMany() {
 		return
@@ -366,14 +352,13 @@ func (s *catalog) warnUnpruned(ctx context.Context, l tagNames, err error) {
 	}
 }
 
-// Resume returns the lock that an earlier request of the same client took under this
-// id, also if another process answered that request. That process is fenced by numbers
-// above all that it may write, while the claim by which the client won stays live: from
-// LOCK to UNLOCK no other client gets the lock, whichever processes answer in between.
+// Resume returns the lock that an earlier request of the same client took under this id, also if
+// another process answered that request. That process is fenced by numbers above all that it may
+// write, while the claim by which the client won stays live: no other client gets the lock between
+// LOCK and UNLOCK, whichever processes answer.
 //
-// Without such a lock the error is ErrLockEnded where a tombstone says that it was
-// ended, else a *LockedError where another client holds the lock, else ErrNotHeld. Any
-// other error leaves the lock unchanged.
+// Without such a lock the error is ErrLockEnded where a tombstone says that it was ended, else a
+// *LockedError where another client holds it, else ErrNotHeld. Other errors do not change it.
 func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error) {
 	if l, ok := s.Holding(workspace, id); ok {
 		return l, l.checkCaller(ctx)
@@ -407,15 +392,13 @@ func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error)
 	}
 }
 
-// maxResumes bounds how often a request takes its lock back from other processes
-// that answer requests of the same client at the same time.
+// maxResumes bounds how often a request takes its lock back from other processes of the client.
 const maxResumes = 4
 
-// Resumed runs do under the lock of an earlier request of the same client, for
-// servers that keep nothing between requests. Where another process has answered in
-// between, the lock known here cannot write any more: it is resumed, and do runs again.
-// Errors of [Store.Resume] are returned unchanged, so that a client that never held
-// the lock is distinguished from one that lost it.
+// Resumed runs do under the lock of an earlier request of the same client, for servers that keep
+// nothing between requests. If another process answered in between, the lock known here cannot
+// write any more: it is resumed, and do runs again. Errors of [Store.Resume] are returned
+// unchanged, so that a lock never held differs from one that was lost.
 func (s *Store) Resumed(ctx context.Context, workspace, id string, do func(*Lock) error) error {
 	l, err := s.Resume(ctx, workspace, id)
 	if err != nil {
@@ -439,11 +422,10 @@ func (s *Store) Resumed(ctx context.Context, workspace, id string, do func(*Lock
 	return fmt.Errorf("workspace %q in %s: %w", workspace, s.repo, protocol.ErrBeside)
 }
 
-// Release ends a lock for its owner, with all claims that other processes made under
-// its id: cleanly if this process won it and wrote above them, else by force. A lock
-// without remaining claims counts as released; ended reports whether there were some. If
-// another client holds the workspace, that is an error, a [*LockedError], only if this
-// process had not won the lock.
+// Release ends a lock for its owner, with all claims that other processes made under its id:
+// cleanly if this process won it and wrote above them, else by force. ended reports whether claims
+// remained; without any it counts as released. That another client holds the workspace is an error,
+// a [*LockedError], only if this process had not won the lock.
 func (s *Store) Release(ctx context.Context, workspace, id string) (ended bool, err error) {
 	l, mine := s.Holding(workspace, id)
 	sealed := int64(0)
@@ -467,8 +449,8 @@ func (s *Store) Release(ctx context.Context, workspace, id string) (ended bool, 
 	return ended, err
 }
 
-// Latest is [Lock.Head], read again with one request: a process that took the lock
-// over under the same id may have written since. Then the error is ErrLockLost.
+// Latest is [Lock.Head], read again with one request. The error is ErrLockLost if a process that
+// took the lock over under the same id has written since.
 func (l *Lock) Latest(ctx context.Context) (Version, error) {
 	l.mu.Lock()
 	l.head = nil
@@ -477,11 +459,10 @@ func (l *Lock) Latest(ctx context.Context) (Version, error) {
 	return l.Head(ctx)
 }
 
-// ForceUnlock ends the lock of that id, whichever client holds it; the holder's next
-// write is refused and kept as a version. If another lock is held, the error is
-// a *LockedError; if the workspace is free, oci.ErrNotFound. As a next holder would, it
-// copies the head, so that such a write is not current even if nobody locks. A failure of
-// that is logged.
+// ForceUnlock ends the lock of that id, whichever client holds it; the holder's next write is
+// refused and kept as a version. If another lock is held, the error is a *LockedError; if the
+// workspace is free, oci.ErrNotFound. As a next holder would, it copies the head, so that such a
+// write is not current even if nobody locks. A failure of that is logged.
 func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
 	floor, err := endLock(ctx, s, workspace, id, 0, false)
 	if err == nil && floor > 0 {
@@ -490,8 +471,7 @@ func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
 	return err
 }
 
-// Seal completes what [Store.ForceUnlock] does, if whoever ended a lock did not: it copies
-// the head, unless another client has a claim, which copies it when it wins.
+// Seal copies the head if a [Store.ForceUnlock] did not, and no claim is live that will do so.
 func (l *Listing) Seal(ctx context.Context, workspace string) {
 	if now := SummaryOf(l.tags, format.StateFragment(workspace)); now.Unsealed > 0 && len(now.Claims) == 0 {
 		sealState(ctx, l.s, workspace, now.Unsealed)
@@ -502,8 +482,8 @@ func (l *Listing) Seal(ctx context.Context, workspace string) {
 type Summary struct {
 	Claims []string // tags of those that are live
 	Newest int64    // version; 0: none
-	// Unsealed is the first number that no holder can write whose lock was ended by force; 0
-	// if there is a version from there on, beside which no write of theirs is current.
+	// Unsealed is the first number that no holder ended by force can write; 0 if there is a version
+	// from there on, beside which no write of theirs is current.
 	Unsealed int64
 }
 
@@ -537,9 +517,8 @@ func sealState(ctx context.Context, s *Store, workspace string, floor int64) {
 // sealerLockID begins the id under which a force-unlock copies the head.
 const sealerLockID = "force-unlock-"
 
-// endLock ends all claims of an id, those below the number sealed cleanly. floor is the
-// first number that none of the others can write; 0: there are no others. With owned the
-// lock must be that of the caller, else the error is [ErrAnother].
+// endLock ends all claims of an id, those below the number sealed cleanly. floor is the first that
+// no other can write; 0: there is none. With owned, another caller's lock is [ErrAnother].
 func endLock(ctx context.Context, s *Store, workspace, id string, sealed int64, owned bool) (floor int64, err error) {
 	x := newSession(s, workspace, LockInfo{ID: id, Caller: callerOf(ctx)}, terms{})
 	f := &protocol.Forcer{LockID: id, Sealed: sealed, Owned: owned && x.info.Caller != ""}

@@ -21,12 +21,11 @@ type Held struct {
 	Fence     int64
 	Tag       string
 	Age       time.Duration // by the clocks of the holder and of the caller
-	// TTL is the lease of the lock, 0: none. Heartbeat changes whenever the holder renews
-	// the lease: a caller that sees it unchanged for longer than TTL knows it has expired.
+	// TTL is the lease, 0: none; expired when Heartbeat stays the same for longer than that.
 	TTL       time.Duration
 	Heartbeat string
-	// Unreadable says that the claim is listed, but reading it answers not found, as after
-	// a registry died while it wrote the tag. Info.ID is what ForceUnlock accepts.
+	// Unreadable says that the claim is listed, but reading it answers not found, as after a
+	// registry died while it wrote the tag. Info.ID is what ForceUnlock accepts.
 	Unreadable bool
 }
 
@@ -75,8 +74,8 @@ func (s *Store) Held(ctx context.Context, workspace string) (*Held, error) {
 	return l.Held(ctx, workspace)
 }
 
-// lockTags returns the claims without a tombstone, and the markers. Of several claims
-// of one id, as of a lock that moved from server to server, it returns the oldest.
+// lockTags returns the markers and the claims without a tombstone, only the oldest of one id: a
+// lock that moved from server to server has several.
 func lockTags(tags []string) []format.StateTag {
 	var list []format.StateTag
 	ended := endedClaims(tags)

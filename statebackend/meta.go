@@ -23,16 +23,14 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// Meta reads lineage and serial of a state, which are in clear even in a state
-// that the tool encrypted. ok is false if the bytes are not a state.
+// Meta reads lineage and serial, in clear even where the tool encrypts; ok is false for no state.
 func Meta(state []byte) (lineage string, serial uint64, ok bool) {
 	h := readHead(state)
 	return h.lineage, h.serial, h.ok
 }
 
-// EncryptedByTool reports whether OpenTofu encrypted the state itself: it has the
-// members of an encrypted state and no others. Terraform ignores unknown members, so
-// a state with members of both kinds would be read as if it were in clear. See
+// EncryptedByTool reports whether OpenTofu encrypted the state itself: it has the members of an
+// encrypted state and no others, since Terraform would read a mixed one as if in clear. See
 // https://github.com/opentofu/opentofu/blob/main/internal/encryption/base.go.
 func EncryptedByTool(state []byte) bool {
 	dec := json.NewDecoder(bytes.NewReader(state))
@@ -67,8 +65,7 @@ type head struct {
 	ok        bool
 }
 
-// readHead reads only as far as needed: states are large, and both tools write
-// these members first.
+// readHead reads only as far as needed: states are large, and both tools write these members first.
 func readHead(state []byte) head {
 	var h head
 	var serial, lineage, version bool
@@ -117,9 +114,8 @@ func readHead(state []byte) head {
 	return h
 }
 
-// maxDepth bounds the nesting of a member that is skipped: the decoder keeps
-// eight bytes for every open bracket, so a state of nothing but brackets would
-// take eight times its size.
+// maxDepth bounds the nesting of a skipped member: the decoder keeps eight bytes per open bracket,
+// so a state of nothing but brackets would take eight times its size.
 const maxDepth = 1000
 
 func skipValue(dec *json.Decoder) error {
@@ -142,8 +138,7 @@ func skipValue(dec *json.Decoder) error {
 	}
 }
 
-// Version describes one stored version of a workspace's state. Its JSON form is
-// the output of the CLI's --json.
+// Version describes one stored version of a state. Its JSON form is the output of the CLI's --json.
 type Version struct {
 	N         int64     `json:"version"` // 0: written by a tool without versions
 	Current   bool      `json:"current"` // the version is the head
@@ -183,9 +178,9 @@ func newVersion(m format.StateManifest) Version {
 // By names who wrote the version: the caller of a server, else whom its tool names.
 func (v Version) By() string { return cmp.Or(v.Caller, v.Who) }
 
-// Why says in words why the version was written, "" if that is not recorded. The
-// tools name their operations like OperationTypeApply; OperationTypeInvalid is that of
-// commands that plan nothing. Through cloud blocks they name none.
+// Why says why the version was written, "" if unknown. Tools name operations like
+// OperationTypeApply; OperationTypeInvalid is that of commands that plan nothing, and cloud blocks
+// name none.
 func (v Version) Why() string {
 	switch operation := strings.TrimPrefix(v.Operation, "OperationType"); {
 	case v.Operation == format.OperationTakeover && v.Parent > 0:
@@ -201,8 +196,7 @@ func (v Version) Why() string {
 	}
 }
 
-// runPage returns the page that the words about a lock end with, "" if there is
-// none: okara adds that of the CI job, or of the run.
+// runPage returns the page of the CI job or run that ends the words about a lock, "" if none.
 func runPage(info string) string {
 	page := info[strings.LastIndexByte(info, ' ')+1:]
 	if u, err := url.Parse(page); err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
@@ -211,8 +205,7 @@ func runPage(info string) string {
 	return page
 }
 
-// Jump is the minimum by which version numbers skip ahead where a lock was taken
-// over.
+// Jump is how far, at least, version numbers skip ahead where a lock was taken over.
 const Jump = protocol.Jump
 
 // versionNumbers returns the version numbers of a workspace, newest first.
@@ -228,8 +221,8 @@ func versionNumbers(tags []string, fragment string) []int64 {
 	return list
 }
 
-// History lists the versions of a workspace, newest first, one request each.
-// A jump of about 100,000 in the numbers marks a lock that was taken over.
+// History lists the versions of a workspace, newest first, one request each. A jump of about
+// 100,000 in the numbers marks a lock that was taken over.
 func (s *Store) History(ctx context.Context, workspace string) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		tags, err := s.manifests.tags(ctx)
@@ -262,8 +255,7 @@ func (s *Store) History(ctx context.Context, workspace string) iter.Seq2[Version
 	}
 }
 
-// Describe returns version n of a workspace without reading its state, with one
-// request. Version.Current is not set, since that needs a list.
+// Describe returns version n without its state, with one request. Version.Current is not set.
 func (s *Store) Describe(ctx context.Context, workspace string, n int64) (Version, error) {
 	m, err := s.manifests.fetchState(ctx, tagNamesOf(workspace).numberedTag(n), workspace)
 	v := newVersion(m)
@@ -279,9 +271,8 @@ func versionError(workspace string, n int64, err error) error {
 	return fmt.Errorf("version %d of workspace %q: %w", n, workspace, err)
 }
 
-// Current returns the current version of a workspace without reading its state;
-// oci.ErrNotFound if there is none or the workspace was deleted. The state is not
-// opened, so the result relies on the manifest alone.
+// Current returns the current version without reading its state; oci.ErrNotFound if there is none
+// or the workspace was deleted. It relies on the manifest alone.
 func (s *Store) Current(ctx context.Context, workspace string) (Version, error) {
 	for v, err := range s.History(ctx, workspace) {
 		if err != nil {

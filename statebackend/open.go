@@ -16,22 +16,19 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// vault converts states to and from their stored form: compressed, and sealed so
-// that they open only in their own place.
+// vault converts states to and from their stored form: compressed, and sealed for their own place.
 type vault struct {
 	manifests *manifests
 	repo      *oci.Repo
 	o         *Options
 }
 
-// readState returns the state of a manifest; head is the current version, 0 if not
-// known. The bytes no longer count against the budget once it has returned.
+// readState returns the state of a manifest, outside the budget; head is the current version, or 0.
 func (s *vault) readState(ctx context.Context, m format.StateManifest, head int64) ([]byte, Version, error) {
 	return keepState(func(use func([]byte, Version) error) (Version, error) { return s.view(ctx, m, head, use) })
 }
 
-// IsSame reports whether the keys of a store open two sealed manifests, and both hold the
-// same state.
+// IsSame reports whether the keys of s open two sealed manifests, and both hold the same state.
 func IsSame(ctx context.Context, s *Store, a, b format.StateManifest) bool {
 	var sums [2][sha256.Size]byte
 	for i, m := range []format.StateManifest{a, b} {
@@ -46,9 +43,8 @@ func IsSame(ctx context.Context, s *Store, a, b format.StateManifest) bool {
 	return sums[0] == sums[1]
 }
 
-// view passes the state of a manifest to use. Any account with write access to the
-// registry can forge a manifest, so with a Sealer it accepts only bytes that were
-// sealed for the place they are read from, or that OpenTofu encrypted.
+// view passes the state of a manifest to use. Who may write can forge a manifest, so with a Sealer
+// only bytes are accepted that were sealed for this place, or that OpenTofu encrypted.
 func (s *vault) view(ctx context.Context, m format.StateManifest, head int64, use func([]byte, Version) error) (Version, error) {
 	v := newVersion(m)
 	v.Current = m.N == head
@@ -72,12 +68,10 @@ func (s *vault) view(ctx context.Context, m format.StateManifest, head int64, us
 	})
 }
 
-// isSealed reports whether a manifest says that its layer is sealed.
 func isSealed(m format.StateManifest) bool { return strings.HasSuffix(m.Layer.MediaType, suffixSealed) }
 
-// checkOrigin compares the origin that a sealed version claims with where it was
-// found. Opening it then proves the claim, since the origin is part of the
-// associated data.
+// checkOrigin compares the origin that a sealed version claims with where it was found. Opening it
+// then proves the claim, since the origin is associated data.
 func (s *vault) checkOrigin(ctx context.Context, m format.StateManifest) error {
 	switch {
 	case s.o.Sealer == nil:
@@ -98,9 +92,8 @@ func (s *vault) checkOrigin(ctx context.Context, m format.StateManifest) error {
 	return s.misplacedError(m, RemedyPrimary, "")
 }
 
-// checkBelow makes sure that no version below one of the primary's was written
-// here: a failover begins with a version of this repository, and from then on the
-// primary's versions are not accepted.
+// checkBelow makes sure that no version below one of the primary's was written here: from the first
+// version after a failover on, the primary's are not accepted.
 func (s *vault) checkBelow(ctx context.Context, m format.StateManifest) error {
 	tags, err := s.manifests.tags(ctx)
 	if err != nil {
@@ -127,8 +120,7 @@ func (s *vault) checkBelow(ctx context.Context, m format.StateManifest) error {
 	return g.Wait()
 }
 
-// checkContent checks the bytes that were read: in clear, they are accepted only if
-// OpenTofu encrypted them; no bytes mean no state, and only then is there no state.
+// checkContent refuses bytes in clear unless OpenTofu encrypted them. Only no bytes mean no state.
 func (s *vault) checkContent(m format.StateManifest, state []byte) error {
 	switch {
 	case s.o.Sealer == nil:
@@ -154,7 +146,6 @@ func (s *vault) misplacedError(m format.StateManifest, kind RemedyKind, cause st
 	return s.unsealedError(m, fmt.Sprintf("was encrypted for version %d of workspace %q in %q", o.Version, o.Workspace, o.Repository), Remedy{Kind: kind, Cause: cause})
 }
 
-// noKeyError is the error for a version that is sealed while no key is configured.
 func (s *vault) noKeyError(m format.StateManifest, err error) error {
 	r := Remedy{Kind: RemedyKey, Workspace: m.Workspace, Version: m.N}
 	if s.repo != nil { // Decode needs no repository
@@ -163,9 +154,8 @@ func (s *vault) noKeyError(m format.StateManifest, err error) error {
 	return &RemediedError{r, err}
 }
 
-// Decode returns the state that a manifest and its stored bytes hold, without
-// a registry: for files that were copied out of one. It opens bytes that were sealed
-// for any place, and returns no bytes for a version without state.
+// Decode returns the state that a manifest and its stored bytes hold, without a registry. It opens
+// bytes that were sealed for any place, and returns no bytes for a version without state.
 func (s *Store) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]byte, Version, error) {
 	sm, err := format.ParseState(m)
 	if err != nil {
@@ -181,8 +171,7 @@ func (s *Store) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]by
 	return state, newVersion(sm), err
 }
 
-// storeState encodes a state for the place that m names, fills the rest of m and
-// returns the blob to push; false if no blob is needed.
+// storeState encodes a state for the place in m, fills the rest of m and returns the blob, if any.
 func (s *vault) storeState(ctx context.Context, state []byte, m *format.StateManifest) (oci.Blob, bool, error) {
 	m.Layer = oci.Descriptor{}
 	m.Envelope = nil
@@ -202,9 +191,8 @@ func (s *vault) storeState(ctx context.Context, state []byte, m *format.StateMan
 	return blob, true, nil
 }
 
-// sealTakeover prepares the version that a takeover writes under its first number: the content
-// of the head, sealed again, since a version is bound to its number. It is built once,
-// because a repeated write must send the same bytes.
+// sealTakeover prepares the first version of a takeover: the head's content, sealed again, since a
+// version is bound to its number. It is built once: a repeated write must send the same bytes.
 func (x *session) sealTakeover(ctx context.Context, req protocol.Request, c *content) error {
 	if c.manifest.Bytes != nil {
 		return nil
@@ -238,9 +226,8 @@ func (x *session) sealTakeover(ctx context.Context, req protocol.Request, c *con
 	return err
 }
 
-// renew stores the content of head for the place of m. Without keys the bytes are kept
-// unchanged. With [Options].Unsealed so are bytes that are not sealed, which must not
-// become sealed by a takeover.
+// renew stores the content of head for the place of m. Bytes stay unchanged without keys, and, with
+// [Options].Unsealed, if they are not sealed: a takeover must not seal them.
 func (x *session) renew(ctx context.Context, head format.StateManifest, m *format.StateManifest, c *content) error {
 	s := x.s
 	if s.o.Sealer == nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// movable names the tags that an immutability rule of a registry must exempt, and
-// those that it may cover.
+// movable names the tags that an immutability rule must exempt, and those that it may cover.
 const movable = "the tag immutability rule must exempt state-*, locked-* and unlocked-*, but need not exempt state-*-v*"
 
 // pointers reads and moves the tags state-W.
@@ -22,9 +21,8 @@ type pointers struct {
 	findings  *findings
 }
 
-// readPointed reads the current state by state-W. Only a verdict on the registry tells
-// whether that tag follows the writes. Without a verdict the versions are listed too,
-// and the newest is read; where the tag cannot move, only the versions are used.
+// readPointed reads the current state by state-W. Without a verdict that this tag moves it lists
+// the versions, too, and reads the newest; where it cannot move, it uses only these.
 func (s *pointers) readPointed(ctx context.Context, l tagNames) (format.StateManifest, error) {
 	if s.manifests.o.StrictReads || s.findings.isStuck() {
 		return s.manifests.readListed(ctx, l)
@@ -48,9 +46,8 @@ func (s *pointers) readPointed(ctx context.Context, l tagNames) (format.StateMan
 	return m, err
 }
 
-// isBehind reports whether there is a version above the one that state-W names, and
-// learns from the verdict on the registry, if there is one. It waits briefly for a
-// version that is just being written.
+// isBehind reports whether there is a version above the one that state-W names, and learns from the
+// verdict, if there is one. It waits briefly for a version that is just being written.
 func (s *pointers) isBehind(ctx context.Context, l tagNames, m format.StateManifest) (bool, error) {
 	tags, err := s.manifests.tags(ctx)
 	if err != nil {
@@ -74,8 +71,7 @@ func (s *pointers) isBehind(ctx context.Context, l tagNames, m format.StateManif
 	return err != nil || again.N < newest, nil
 }
 
-// reportBehind logs that state-W could not be moved to version n. Where the registry refuses
-// that permanently, it also records this in the verdict for every later reader.
+// reportBehind logs that state-W does not name version n, and records a permanent refusal.
 func (s *pointers) reportBehind(ctx context.Context, l tagNames, n int64, cause error) {
 	if !refusesForGood(cause) {
 		s.manifests.o.Logger.WarnContext(ctx, "the state was stored, but "+l.pointerTag()+" could not be moved to it; the next lock repairs this",

@@ -17,13 +17,11 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// forkAge is how long versions outside the ancestry of the head are kept: they hold
-// writes of an overtaken lock.
+// forkAge is how long versions outside the head's ancestry, writes of an overtaken lock, are kept.
 const forkAge = 30 * 24 * time.Hour
 
-// Prune removes all but the newest keep versions and returns the removed ones.
-// The highest version always stays, since its number must not be used again, and so
-// do versions of the last 30 days that the head does not descend from.
+// Prune removes all but the newest keep versions and returns the removed ones. The highest stays,
+// for its number must not return, as do those of 30 days that the head does not descend from.
 func (w Workspaces) Prune(ctx context.Context, workspace string, keep int) ([]int64, error) {
 	tags, err := w.s.manifests.tags(ctx)
 	if err != nil {
@@ -51,8 +49,7 @@ type pruner struct {
 	names     tagNames
 }
 
-// prunableVersions looks at the versions after the first keep ones, oldest first, and
-// returns at most limit.
+// prunableVersions returns up to limit of the versions after the first keep ones, oldest first.
 func (p pruner) prunableVersions(ctx context.Context, tags []string, list []int64, keep, limit int) ([]int64, error) {
 	if len(list) <= keep {
 		return nil, nil
@@ -80,7 +77,6 @@ func (p pruner) prunableVersions(ctx context.Context, tags []string, list []int6
 	return old, nil
 }
 
-// prune removes the prunable versions.
 func (p pruner) prune(ctx context.Context, tags []string, list []int64, keep, limit int) (gone []int64, err error) {
 	old, err := p.prunableVersions(ctx, tags, list, keep, limit)
 	if err != nil || len(old) == 0 {
@@ -99,9 +95,8 @@ func (p pruner) prune(ctx context.Context, tags []string, list []int64, keep, li
 	return gone, nil
 }
 
-// findForks returns the versions that the head does not descend from. They exist only
-// where a lock was taken over, which shows as a jump in the numbers, and in a copy that
-// keeps versions of its own; only then are the ancestors of the head read.
+// findForks returns the versions that the head does not descend from. It reads ancestors only where
+// a jump in the numbers shows a takeover, or a copy keeps versions of its own.
 func (p pruner) findForks(ctx context.Context, tags []string, list []int64) (map[int64]bool, error) {
 	kept, err := p.keptVersions(ctx, tags)
 	if err != nil || len(kept) == 0 && !hasJump(list) {
@@ -147,8 +142,8 @@ func hasJump(list []int64) bool {
 	return false
 }
 
-// dropTag deletes a tag, and its manifest unless other tags share it, since many registries
-// never collect untagged manifests. Where tags cannot be deleted, only the manifest is.
+// dropTag deletes a tag, and its manifest unless other tags share it, since many registries never
+// collect untagged ones. Where tags cannot be deleted, only the manifest is.
 func (r *manifests) dropTag(ctx context.Context, tag string, shared func(oci.Descriptor) bool) error {
 	d, err := r.repo.Resolve(ctx, tag)
 	if err == nil {
@@ -172,12 +167,10 @@ func (r *manifests) dropTag(ctx context.Context, tag string, shared func(oci.Des
 	return err
 }
 
-// maxForeign bounds how many tags of other tools are looked up before manifests
-// are deleted; beyond that, only tags are deleted.
+// maxForeign bounds how many tags of other tools are looked up; beyond it, no manifest is deleted.
 const maxForeign = 100
 
-// sharedTest returns a test for manifests that state-W or a tag of another tool points
-// to. Each version has its own manifest, and locks have different ones.
+// sharedTest tests whether state-W or another tool's tag has a manifest; versions share none.
 func (p pruner) sharedTest(ctx context.Context, tags []string) (func(oci.Descriptor) bool, error) {
 	look := foreignTags(tags)
 	if len(look) > maxForeign {
@@ -197,8 +190,7 @@ func (p pruner) sharedTest(ctx context.Context, tags []string) (func(oci.Descrip
 	}, nil
 }
 
-// foreignTags returns the tags that okara did not write: those of an unknown form, and
-// state-X where X has no versions.
+// foreignTags returns tags that okara did not write: of unknown form, or state-X without versions.
 func foreignTags(tags []string) (list []string) {
 	versioned := map[string]bool{}
 	for _, tag := range tags {
@@ -220,11 +212,10 @@ func foreignTags(tags []string) (list []string) {
 	return list
 }
 
-// Restore writes old, an earlier state, as the successor of the current one, with
-// a serial above both, unless OpenTofu encrypted it. Above a sealed version it needs
-// the key of that version, as [Lock.Push] does. Otherwise a sealed history could go on
-// in clear, or under a key that no other client has. With lostKey, any key that seals
-// is enough, and about the current version only its manifest is known.
+// Restore writes old, an earlier state, as the successor of the current one, with a serial above
+// both, unless OpenTofu encrypted it. Above a sealed version it needs the key of that version, as
+// [Lock.Push] does, lest a sealed history go on in clear or under a key that no other client has.
+// With lostKey any key that seals is enough, and of the current version only the manifest is read.
 func (l *Lock) Restore(ctx context.Context, old []byte, lostKey bool) (Version, error) {
 	head, err := l.Head(ctx)
 	if err == nil && head.Encrypted && l.s.o.Sealer == nil {
@@ -245,8 +236,7 @@ func (l *Lock) Restore(ctx context.Context, old []byte, lostKey bool) (Version, 
 	return l.Put(ctx, next)
 }
 
-// closedHead returns the current version from its manifest if it is sealed, else err,
-// the reason why it cannot be opened.
+// closedHead returns the current version from its manifest if sealed, else the error of opening it.
 func closedHead(ctx context.Context, l *Lock, err error) (Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -256,9 +246,8 @@ func closedHead(ctx context.Context, l *Lock, err error) (Version, error) {
 	return Version{}, err
 }
 
-// withSerial returns state with another serial and otherwise the same bytes. A
-// state that OpenTofu encrypted is returned unchanged, since the serial inside
-// must equal the one outside.
+// withSerial returns state with another serial and otherwise the same bytes. One that OpenTofu
+// encrypted is returned unchanged: the serials inside and outside must be equal.
 func withSerial(state []byte, serial uint64) ([]byte, error) {
 	if EncryptedByTool(state) {
 		return state, nil

@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// manifests reads and writes the manifests under the tags of states and locks in a repository,
-// without decrypting states.
+// manifests reads and writes the manifests of states and locks, without decrypting states.
 type manifests struct {
 	repo *oci.Repo
 	o    *Options
@@ -42,8 +41,7 @@ func (r *manifests) tags(ctx context.Context) ([]string, error) {
 	return l.Tags, err
 }
 
-// fetchState reads a state manifest and checks that it belongs to the workspace:
-// names may collide on registries that fold case.
+// fetchState checks that the manifest is the workspace's: names collide where case is folded.
 func (r *manifests) fetchState(ctx context.Context, tag, workspace string) (format.StateManifest, error) {
 	m, err := r.repo.Fetch(ctx, tag)
 	if err != nil {
@@ -82,8 +80,7 @@ func (r *manifests) noState(workspace string) error {
 	return fmt.Errorf("state of workspace %q in %s: %w", workspace, r.repo, oci.ErrNotFound)
 }
 
-// workspaceOf returns the workspace of a fragment. Most names are their own fragment;
-// the others cannot be derived from it, and are read from the state.
+// workspaceOf returns the workspace of a fragment, from the state if it is not the fragment itself.
 func (r *manifests) workspaceOf(ctx context.Context, fragment string) string {
 	if format.StateFragment(fragment) == fragment {
 		return fragment
@@ -113,17 +110,15 @@ func (r *manifests) removeTag(ctx context.Context, tag string) error {
 	return err
 }
 
-// A version that is listed but cannot be read is listed again this many times. The
-// first pause is listedPause, and each later one is five times as long.
+// How often an unreadable listed version is listed again; each pause is five times the last.
 const (
 	listedAgain = 3
 	listedPause = 50 * time.Millisecond
 )
 
-// readListed reads the manifest of the newest version that the registry lists. A
-// version can be listed before it can be read, since distribution makes the
-// folder of a tag first and its link last. A listed version may also have been pruned
-// since. Neither is dangling, so it lists again.
+// readListed reads the manifest of the newest listed version. distribution makes the folder of a
+// tag first and its link last, so a version can be listed before it can be read, or may have been
+// pruned since. Neither is dangling, so it lists again.
 func (r *manifests) readListed(ctx context.Context, l tagNames) (format.StateManifest, error) {
 	for again, next := 0, listedPause; ; again, next = again+1, 5*next {
 		tags, err := r.tags(ctx)
@@ -140,8 +135,7 @@ func (r *manifests) readListed(ctx context.Context, l tagNames) (format.StateMan
 	}
 }
 
-// readNewest reads the manifest of the highest version in v, or the state that a tool
-// without versions wrote.
+// readNewest reads the manifest of the highest version in v, or a versionless tool's state.
 func (r *manifests) readNewest(ctx context.Context, l tagNames, v protocol.Snapshot) (format.StateManifest, error) {
 	switch {
 	case v.Newest > 0:
@@ -166,8 +160,7 @@ func (r *manifests) unreadableVersion(l tagNames, n int64, err error) error {
 	return &RemediedError{Remedy{Kind: RemedyGoBack, Repository: r.repo.String(), Workspace: l.workspace, Version: n}, markUnreadable(err)}
 }
 
-// markUnreadable distinguishes a listed but missing object from one that does not exist:
-// a state that cannot be read must never look like no state.
+// markUnreadable marks a listed but missing object: an unreadable state must never look like none.
 func markUnreadable(err error) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		return &unreadableError{err}
@@ -175,7 +168,6 @@ func markUnreadable(err error) error {
 	return err
 }
 
-// unreadableError says that an object is listed but was not found.
 type unreadableError struct{ missing error }
 
 func (e *unreadableError) Error() string {
@@ -203,8 +195,7 @@ func (l tagNames) claimTag(c protocol.ClaimID) string {
 	return format.StateTag{Kind: format.LockClaim, Fragment: l.fragment, N: c.Fence, X: c.X}.String()
 }
 
-// Listing is one tag list of a repository. Any number of questions about it cost that
-// one request; methods that read more say so. A Listing does not follow later changes.
+// Listing is one tag list of a repository. Methods that send further requests say so.
 type Listing struct {
 	s    *Store
 	tags []string
@@ -243,12 +234,10 @@ type Head struct {
 	Version
 }
 
-// Heads returns the workspaces with a state, sorted by name, with one request for
-// each. It opens no state, like [Store.Current].
+// Heads returns the workspaces with a state, sorted by name, with one request for each; no state.
 func (l *Listing) Heads(ctx context.Context) ([]Head, error) { return l.s.catalog.headsIn(ctx, l.tags) }
 
-// Held returns the lock of one workspace, nil if it is free. For a free workspace it
-// sends no request.
+// Held returns the lock of one workspace, nil if it is free, for which it sends no request.
 func (l *Listing) Held(ctx context.Context, workspace string) (*Held, error) {
 	fragment := tagNamesOf(workspace).fragment
 	own := slices.DeleteFunc(lockTags(l.tags), func(t format.StateTag) bool { return t.Fragment != fragment })

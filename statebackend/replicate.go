@@ -21,14 +21,12 @@ type Replicas struct{ s *Store }
 // Replicas returns what copies the store. It sends no request.
 func (s *Store) Replicas() Replicas { return Replicas{s} }
 
-// Mark returns the mark that makes this repository a copy of another one; oci.ErrNotFound
-// if it has no mark.
+// Mark returns the mark that makes this repository a copy; oci.ErrNotFound if it has none.
 func (r Replicas) Mark(ctx context.Context) (format.ReplicaMark, error) {
 	return r.s.manifests.readMark(ctx)
 }
 
-// Workspaces lists the workspaces that [Replicas.Replicate] can copy: those with a
-// state or a record, also one that says deleted.
+// Workspaces lists what [Replicas.Replicate] can copy: workspaces with a state or any record.
 func (r Replicas) Workspaces(ctx context.Context) ([]string, error) {
 	l, err := r.s.List(ctx)
 	if err != nil {
@@ -49,27 +47,21 @@ func (r *manifests) readMark(ctx context.Context) (format.ReplicaMark, error) {
 	return format.ParseReplicaMark(m)
 }
 
-// Replicate copies the versions of a workspace that dst lacks, in order, and
-// moves dst's pointer last. It copies stored bytes and manifests unchanged,
-// within one registry by mounting them where it can, and never locks. So a reader
-// of dst always sees a state that the source had. After an interruption it continues
-// where it stopped: versions older than the newest common one are there, or were
-// pruned. With [Options].MaxVersions, dst gets and keeps only that many.
+// Replicate copies the versions of a workspace that dst lacks, in order, and its newest record,
+// even if there is no state. It copies stored bytes and manifests unchanged, within one registry by
+// mounting where it can, and never locks: dst's pointer moves last, so a reader of dst always sees
+// a state that the source had. After an interruption it continues where it stopped. With
+// [Options].MaxVersions, dst gets and keeps only that many.
 //
-// dst becomes a read-only replica. The error is ErrReplica if dst was taken over
-// meanwhile, or has states of its own or versions that the source does not have: see
-// [Replicas.Adopt].
+// dst becomes a read-only replica. The error is ErrReplica if dst was taken over meanwhile, or has
+// states of its own or versions that the source does not have: see [Replicas.Adopt].
 //
-// Sealed versions stay bound to the source: readers of dst name it in
-// [Options].Primary unless both repositories have the same name.
-//
-// The newest record of the workspace is copied, too, even if there is no state.
+// Sealed versions stay bound to the source: readers need [Options].Primary unless dst has its name.
 func (r Replicas) Replicate(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
 	return copier{src: r.s, dst: dst, tagNames: tagNamesOf(workspace)}.runCopy(ctx)
 }
 
-// Reseal is Replicate, but opens each version and seals it for dst, which then
-// needs no Primary. Both stores need keys.
+// Reseal is Replicate, but seals each version for dst, which then needs no Primary. Both need keys.
 func (r Replicas) Reseal(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
 	return copier{src: r.s, dst: dst, tagNames: tagNamesOf(workspace), reseal: true}.runCopy(ctx)
 }
@@ -86,7 +78,6 @@ func (c copier) runCopy(ctx context.Context) ([]int64, error) {
 	return copied, c.describeFailure(err)
 }
 
-// describeFailure adds to an error what was being replicated.
 func (c copier) describeFailure(err error) error {
 	if err == nil {
 		return nil
@@ -133,8 +124,7 @@ func (c copier) replicate(ctx context.Context) ([]int64, error) {
 	return copied, nil
 }
 
-// missingVersions returns the versions to copy, newest first: those of list above the newest
-// that both sides have. there lists the versions of dst, kept those that only dst has.
+// missingVersions returns those of list above the newest common one; only dst has those of kept.
 func (c copier) missingVersions(ctx context.Context, list, there, kept []int64) ([]int64, error) {
 	if len(there) > 0 && there[0] > list[0] {
 		return nil, c.adoptError(fmt.Errorf("version %d is newer than the source's %d: %w", there[0], list[0], ErrReplica))
@@ -161,8 +151,7 @@ func (c copier) missingVersions(ctx context.Context, list, there, kept []int64) 
 	return slices.DeleteFunc(missing, func(n int64) bool { return slices.Contains(there, n) }), nil
 }
 
-// isSameVersion reports whether version n is the same on both sides: copied, or sealed again. It
-// also returns true if either side has pruned the version, and for n = 0.
+// isSameVersion reports whether n is copied or sealed again; also true for n = 0 and pruned ones.
 func (c copier) isSameVersion(ctx context.Context, n int64) (bool, error) {
 	if n == 0 {
 		return true, nil
@@ -179,7 +168,6 @@ func (c copier) isSameVersion(ctx context.Context, n int64) (bool, error) {
 	return written || ours.Manifest.Digest == theirs.Manifest.Digest, nil
 }
 
-// notMissing returns err unless it means not found.
 func notMissing(err error) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil
@@ -206,8 +194,7 @@ func (c copier) copyVersions(ctx context.Context, list []int64) (copied []int64,
 	return copied, nil
 }
 
-// pruneCopies keeps the configured number of versions in a copy. This is best effort: a
-// failure is logged, and the next run tries again.
+// pruneCopies keeps the configured number of versions in a copy; a failure is logged.
 func (c copier) pruneCopies(ctx context.Context) {
 	s := c.dst
 	if s.o.MaxVersions <= 0 {
@@ -224,8 +211,7 @@ func (c copier) pruneCopies(ctx context.Context) {
 	s.catalog.warnUnpruned(ctx, c.tagNames, err)
 }
 
-// copyRecord copies the newest record, and removes older ones that it finds in dst;
-// false if the source has no record.
+// copyRecord copies the newest record and removes older ones in dst; false if the source has none.
 func (c copier) copyRecord(ctx context.Context, from, to *Listing) (bool, error) {
 	r, err := from.Record(ctx, c.workspace)
 	if err != nil || r == nil {
@@ -248,8 +234,7 @@ func (c copier) copyRecord(ctx context.Context, from, to *Listing) (bool, error)
 	return true, nil
 }
 
-// checkResealed refuses to copy above versions that were sealed for dst: readers
-// of either repository would reject the versions sealed for the other.
+// checkResealed refuses to copy above versions sealed for dst: no reader would accept both kinds.
 func (c copier) checkResealed(ctx context.Context, there []int64) error {
 	if c.reseal || len(there) == 0 || c.dst.repo.Name() == c.src.repo.Name() {
 		return nil
@@ -261,8 +246,7 @@ func (c copier) checkResealed(ctx context.Context, there []int64) error {
 	return err
 }
 
-// movePointer makes the pointer a copy of version n. If the registry does not let the
-// pointer move, that is logged and is not an error.
+// movePointer makes the pointer a copy of version n. A registry that refuses is logged, no error.
 func (s *pointers) movePointer(ctx context.Context, l tagNames, n int64) error {
 	m, err := s.manifests.repo.Fetch(ctx, l.numberedTag(n))
 	if err != nil {
@@ -378,7 +362,6 @@ func (c copier) checkMark(ctx context.Context, tags []string) (format.ReplicaMar
 	return mark, c.dst.manifests.putReplicaMark(ctx, mark)
 }
 
-// adoptError adds the remedy that dst can be made a copy with [Replicas.Adopt].
 func (c copier) adoptError(err error) error {
 	return &RemediedError{Remedy{Kind: RemedyAdopt, Repository: c.src.repo.String(), Copy: c.dst.repo.String(), Workspace: c.workspace}, err}
 }
@@ -398,8 +381,7 @@ func (r *manifests) putReplicaMark(ctx context.Context, mark format.ReplicaMark)
 	return r.repo.PutTag(ctx, format.TagReplica, m)
 }
 
-// readCopyMark is readMark where the repository is a copy; of is nil if it is none, or was
-// taken over.
+// readCopyMark is readMark, but of is nil if the repository is no copy or was taken over.
 func (r *manifests) readCopyMark(ctx context.Context) (of *format.ReplicaMark, err error) {
 	mark, err := r.readMark(ctx)
 	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
@@ -408,8 +390,7 @@ func (r *manifests) readCopyMark(ctx context.Context) (of *format.ReplicaMark, e
 	return &mark, err
 }
 
-// promote makes a replica an independent repository, before a takeover. The tag
-// stays, since not every registry deletes.
+// promote makes a replica independent. The tag stays, since not every registry deletes.
 func (r *manifests) promote(ctx context.Context) error {
 	mark, err := r.readCopyMark(ctx)
 	if err != nil || mark == nil {
@@ -435,11 +416,9 @@ func (r *manifests) checkReplica(ctx context.Context, tags []string) error {
 	return &RemediedError{Remedy{Kind: RemedyPromote, Repository: r.repo.String()}, fmt.Errorf("%s is a read-only copy of %s: %w", r.repo, mark.Source, ErrReplica)}
 }
 
-// Rekey opens version n of the workspace and seals the same content again, in its
-// place and under its number. This is the only case in which the manifest of a version
-// changes. The manifest that the old keys open is deleted, where the registry deletes.
-// A state that OpenTofu encrypted uses no key of ours and stays; one in clear is
-// ErrUnsealed.
+// Rekey seals the content of version n again, in its place: the only case in which the manifest of
+// a version changes. The old manifest is deleted where the registry deletes. A state that OpenTofu
+// encrypted uses no key of ours and stays; one in clear is ErrUnsealed.
 func (l *Lock) Rekey(ctx context.Context, n int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -485,7 +464,6 @@ func rekeyVersion(ctx context.Context, l *Lock, n int64) error {
 	return replaceVersion(ctx, l, n, old, next)
 }
 
-// replaceVersion puts a new manifest in the place of the old one of version n.
 func replaceVersion(ctx context.Context, l *Lock, n int64, old oci.Descriptor, next oci.Manifest) error {
 	v, _, err := l.x.listToLock(ctx)
 	if err != nil {

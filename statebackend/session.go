@@ -22,8 +22,7 @@ type machine interface {
 	Next(protocol.Reply) protocol.Request
 }
 
-// session performs the requests of the machines on the registry, for one
-// workspace and one lock.
+// session performs the requests of the machines on the registry, for one workspace and one lock.
 type session struct {
 	s     *Store
 	names tagNames
@@ -53,8 +52,7 @@ func newSession(s *Store, workspace string, info LockInfo, on terms) *session {
 	return &session{s: s, names: tagNamesOf(workspace), info: info, terms: on, ttl: s.o.LockTTL, claims: map[protocol.ClaimID]oci.Manifest{}}
 }
 
-// runMachine performs requests until m is done. c is the version that m writes; a seal is made
-// when m asks for it, and set in c.
+// runMachine performs requests until m is done. c is the version that m writes, or gets its seal.
 func (x *session) runMachine(ctx context.Context, m machine, c *content) {
 	var r protocol.Reply
 	for {
@@ -69,8 +67,7 @@ func (x *session) runMachine(ctx context.Context, m machine, c *content) {
 	}
 }
 
-// cleanupTime bounds each request that undoes something after the caller has
-// given up.
+// cleanupTime bounds each request that undoes something after the caller has given up.
 const cleanupTime = 10 * time.Second
 
 func (x *session) perform(ctx context.Context, req protocol.Request, c *content) protocol.Reply {
@@ -116,8 +113,7 @@ func cleansUp(o protocol.Op) bool {
 	return false
 }
 
-// statusOf classifies an error. An error is uncertain unless the request is known to
-// have had no effect.
+// statusOf classifies an error: uncertain unless the request is known to have had no effect.
 func statusOf(err error) protocol.Status {
 	switch {
 	case err == nil:
@@ -132,8 +128,7 @@ func statusOf(err error) protocol.Status {
 	return protocol.StatusRefused
 }
 
-// listToLock lists, and on the first list of a store decides whether the lists of
-// this repository are good enough for a lock.
+// listToLock lists; its first list decides whether lists of this repository are fit for locking.
 func (x *session) listToLock(ctx context.Context) (protocol.Snapshot, time.Duration, error) {
 	l := x.terms.known
 	known := l != nil
@@ -175,12 +170,10 @@ func (x *session) listToLock(ctx context.Context) (protocol.Snapshot, time.Durat
 	return x.snapshot, j.settle, nil
 }
 
-// maxNumber is the highest number that leaves room for two takeovers in the 12
-// digits of a tag. Normal use of okara never comes near it.
+// maxNumber leaves room for two takeovers in the 12 digits of a tag. Normal use never comes near.
 const maxNumber = 1_000_000_000_000 - 2*protocol.Jump
 
-// checkNumbers refuses to lock beside a number that only a forged tag can have: the
-// next number would no longer sort above it, or not fit.
+// checkNumbers refuses a number, surely forged, above which the next does not sort or fit.
 func (x *session) checkNumbers(tags []string) error {
 	for _, tag := range tags {
 		if t, ok := format.ParseStateTag(tag); ok && t.Fragment == x.names.fragment && t.N >= maxNumber {
@@ -199,8 +192,7 @@ const (
 	copyPromoted           // the repository was a copy until this lock
 )
 
-// checkCopy refuses to lock a replica. For a takeover it promotes the replica
-// instead.
+// checkCopy refuses to lock a replica; a takeover promotes it instead.
 func (x *session) checkCopy(ctx context.Context, tags []string) error {
 	if x.copy != copyUnknown || !slices.Contains(tags, format.TagReplica) {
 		return nil // an unmarked repository may become a copy before the next list
@@ -273,9 +265,8 @@ func (x *session) writeRequested(ctx context.Context, req protocol.Request, c *c
 	return fmt.Errorf("unknown request %d", req.Op)
 }
 
-// putOrPush writes a manifest under a tag with one request. A registry that does not
-// have the blobs yet refuses it, which is a definite answer: then they are
-// pushed and the manifest is sent once more.
+// putOrPush writes a manifest under a tag with one request. If the registry refuses it for lack of
+// blobs, a definite answer, they are pushed and it is sent once more.
 func (r *manifests) putOrPush(ctx context.Context, tag string, m oci.Manifest, blobs ...oci.Blob) error {
 	err := r.repo.PutTag(ctx, tag, m)
 	if err == nil || !oci.MissesBlob(err) {
@@ -290,8 +281,7 @@ func (r *manifests) putOrPush(ctx context.Context, tag string, m oci.Manifest, b
 	return r.repo.PutTag(ctx, tag, m)
 }
 
-// putOnce is putOrPush for a tag with a single writer that stays: a registry with immutable
-// tags refuses a repeated push, although the bytes are there.
+// putOnce is putOrPush for a tag with one writer: immutable tags refuse a repeated push.
 func (r *manifests) putOnce(ctx context.Context, tag string, m oci.Manifest, blobs ...oci.Blob) error {
 	err := r.putOrPush(ctx, tag, m, blobs...)
 	if !refusesForGood(err) {
@@ -303,8 +293,7 @@ func (r *manifests) putOnce(ctx context.Context, tag string, m oci.Manifest, blo
 	return err
 }
 
-// definiteError returns the sentinel of an error that matters to a caller and does not
-// leave the outcome of a write open.
+// definiteError returns the sentinel of err that matters to a caller and leaves no outcome open.
 func definiteError(err error) error {
 	for _, e := range [...]error{oci.ErrUnauthenticated, oci.ErrDenied, oci.ErrTooLarge, oci.ErrRateLimited} {
 		if errors.Is(err, e) {
@@ -337,7 +326,7 @@ func (x *session) claim(req protocol.Request) (oci.Manifest, error) {
 	return m, err
 }
 
-// nameOf returns the tag of a claim that another one names; "" for the zero claim.
+// nameOf is claimTag, but "" for the zero claim.
 func (l tagNames) nameOf(c protocol.ClaimID) string {
 	if c == (protocol.ClaimID{}) {
 		return ""
@@ -345,7 +334,7 @@ func (l tagNames) nameOf(c protocol.ClaimID) string {
 	return l.claimTag(c)
 }
 
-// claimNamed returns the claim whose tag the manifest of another one names; zero: none.
+// claimNamed undoes nameOf; zero: none.
 func (l tagNames) claimNamed(tag string) (c protocol.ClaimID) {
 	t, ok := format.ParseStateTag(tag)
 	if !ok || t.Kind != format.LockClaim || t.Fragment != l.fragment {
@@ -354,9 +343,8 @@ func (l tagNames) claimNamed(tag string) (c protocol.ClaimID) {
 	return protocol.ClaimID{Fence: t.N, X: t.X}
 }
 
-// readClaim adopts the holder's description from a claim of our id, and reports whether
-// that claim joined another one, beside which one it was made, and whether it has another
-// owner.
+// readClaim adopts the holder's description from a claim of our id. joined says that it joined
+// another one, beside which one it was made; foreign that it has another owner.
 func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined bool, beside protocol.ClaimID, foreign bool, err error) {
 	l, err := x.s.manifests.fetchLock(ctx, x.names.claimTag(c), x.names.workspace)
 	if err != nil {
@@ -374,7 +362,6 @@ func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined boo
 	return x.names.claimNamed(l.Root) != protocol.ClaimID{}, x.names.claimNamed(l.Beside), foreign, nil
 }
 
-// readTombstone returns why a claim was ended by force.
 func (x *session) readTombstone(ctx context.Context, c protocol.ClaimID) (format.LockReason, error) {
 	t := format.StateTag{Kind: format.ForceTombstone, Fragment: x.names.fragment, N: c.Fence, X: c.X}
 	l, err := x.s.manifests.fetchLock(ctx, t.String(), x.names.workspace)
@@ -388,8 +375,7 @@ func (x *session) newTombstone(req protocol.Request) (oci.Manifest, error) {
 	})
 }
 
-// putUnlocked sets the marker for human readers and older tools to unlocked;
-// unlocked-W is written only if it is not there yet.
+// putUnlocked marks for people and older tools; unlocked-W is written only if it is not there yet.
 func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) error {
 	m, err := format.NewLockManifest(format.LockManifest{Kind: format.KindUnlocked, Workspace: x.names.workspace, Nonce: "0"})
 	if err != nil {
@@ -401,8 +387,7 @@ func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) erro
 	return x.s.manifests.putOrPush(ctx, unlocked, m)
 }
 
-// readMarker reports whether locked-W is an older tool's lock. A tool that cannot
-// delete it unlocks by giving it the same manifest as unlocked-W.
+// readMarker reports whether an older tool holds locked-W; with unlocked-W's manifest, none does.
 func (x *session) readMarker(ctx context.Context) (protocol.Owner, error) {
 	l, err := x.s.manifests.fetchLock(ctx, format.StateTag{Kind: format.LockMarker, Fragment: x.names.fragment}.String(), x.names.workspace)
 	if err != nil {
@@ -438,8 +423,7 @@ func (x *session) readPointer(ctx context.Context, n int64, c *content) (protoco
 	return protocol.OwnerBefore, nil
 }
 
-// readParent returns the version from which version n was made, and whether n is the copy
-// that a force-unlock made.
+// readParent returns the version that n was made from, and whether n is a force-unlock's copy.
 func (x *session) readParent(ctx context.Context, n int64) (parent int64, final bool, err error) {
 	m, err := x.s.manifests.fetchState(ctx, x.names.numberedTag(n), x.names.workspace)
 	return m.ParentN, strings.HasPrefix(m.LockID, sealerLockID), err
@@ -453,7 +437,7 @@ func definiteRead(err error) error {
 	return err
 }
 
-// sleepFor waits for as long as p says; it returns early with the context's error.
+// sleepFor waits for p, or returns the context's error.
 func sleepFor(ctx context.Context, p protocol.Pause) error {
 	d := p.Min
 	if p.Max > p.Min {

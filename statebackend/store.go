@@ -41,17 +41,15 @@ type Options struct {
 	Now           func() time.Time
 	Uptime        func() time.Duration // the clock by which a holder measures the age of its lease; nil: [Uptime]
 	NewID         func() string
-	// Claim returns the holder's description to store in the claim under a tag; its id
-	// is ignored. nil: the info given to Lock. It is called again for each heartbeat.
+	// Claim returns what a claim says of the holder, again for each heartbeat; nil: Lock's info.
 	Claim func(tag string, info LockInfo) LockInfo
-	// Maker returns who made the claim under a tag, for the server that has the registry;
-	// named is the caller that the claim names, "": none. Then a claim whose maker is not
-	// known is nobody's by its id. nil: named is believed.
+	// Maker returns who made the claim under a tag, for a server that has the registry; named,
+	// maybe "", is whom it names. A claim of unknown maker is nobody's by its id. nil: named is
+	// believed.
 	Maker func(repository, tag, named string) string
 }
 
-// Store keeps the states of any number of workspaces in one repository. It is
-// safe for concurrent use.
+// Store keeps the states of any number of workspaces in one repository, for concurrent use.
 type Store struct {
 	repo         *oci.Repo
 	o            *Options
@@ -99,11 +97,10 @@ func New(r *oci.Repo, o Options) *Store {
 	return s
 }
 
-// Repo returns the repository that the store is on.
+// Repo returns the repository of the store.
 func (s *Store) Repo() *oci.Repo { return s.repo }
 
-// Get returns the current state, without a lock. If no state was stored yet,
-// or the workspace was deleted, the error is oci.ErrNotFound.
+// Get returns the current state, without a lock; oci.ErrNotFound if there is none or it is deleted.
 func (s *Store) Get(ctx context.Context, workspace string) ([]byte, Version, error) {
 	return keepState(func(use func([]byte, Version) error) (Version, error) { return s.View(ctx, workspace, use) })
 }
@@ -117,8 +114,7 @@ func keepState(view func(use func([]byte, Version) error) (Version, error)) (sta
 	return state, v, err
 }
 
-// View is Get for servers: the state counts against the budget until use returns,
-// and must not be kept after that.
+// View is Get for servers: the state counts against the budget, and is valid, until use returns.
 func (s *Store) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
 	m, err := s.pointers.readPointed(ctx, tagNamesOf(workspace))
 	if err != nil {
@@ -127,10 +123,9 @@ func (s *Store) View(ctx context.Context, workspace string, use func(state []byt
 	return s.vault.view(ctx, m, m.N, use)
 }
 
-// Newer returns the current state if its version is above n, and otherwise no state.
-// It polls with one request, for callers that follow the writes of others. The current
-// version is the one in state-W, so it may lag behind, and may even go back. While it is
-// not known whether that tag moves, the versions are listed once a minute.
+// Newer returns the current state if its version is above n, and otherwise no state. It polls
+// state-W with one request, so it may lag behind, and even go back. While it is not known whether
+// that tag moves, the versions are listed once a minute.
 func (s *Store) Newer(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
 	l := tagNamesOf(workspace)
 	look := s.pointers.readPointed
@@ -158,8 +153,7 @@ func (s *Store) GetTag(ctx context.Context, workspace, tag string) ([]byte, Vers
 	return s.vault.readState(ctx, m, 0)
 }
 
-// GetVersion returns version n of a workspace; a [*VersionError] if the workspace
-// has only others.
+// GetVersion returns version n of a workspace; a [*VersionError] if it has only others.
 func (s *Store) GetVersion(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
 	return keepState(func(use func([]byte, Version) error) (Version, error) { return s.ViewVersion(ctx, workspace, n, use) })
 }
@@ -207,8 +201,7 @@ func (w Workspaces) All(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// catalog reads and writes what is known of the workspaces of a repository: their records
-// and their newest versions.
+// catalog reads and writes the records and newest versions of the workspaces.
 type catalog struct {
 	manifests *manifests
 	vault     *vault
@@ -216,8 +209,7 @@ type catalog struct {
 	heads     headCache
 }
 
-// headsIn reads the newest version of each workspace in a tag list, sorted by
-// name, and leaves out those without a state.
+// headsIn reads the newest version of each workspace with a state, sorted by name.
 func (s *catalog) headsIn(ctx context.Context, tags []string) ([]Head, error) {
 	newest := newestTags(tags)
 	heads := make([]Head, len(newest))
@@ -237,8 +229,7 @@ func (s *catalog) headsIn(ctx context.Context, tags []string) ([]Head, error) {
 	return slices.CompactFunc(heads, func(a, b Head) bool { return a.Workspace == b.Workspace }), nil
 }
 
-// fetchHead reads the newest version of a workspace. The name is empty if there is no
-// state; then a digest means that the tag holds something that is not a state.
+// fetchHead reads a workspace's newest version. No name: no state; with a digest: something else.
 func (s *catalog) fetchHead(ctx context.Context, t format.StateTag) (Head, error) {
 	m, err := s.manifests.repo.Fetch(ctx, t.String())
 	if errors.Is(err, oci.ErrNotFound) { // an unreadable version is still shown
@@ -264,14 +255,12 @@ func (s *catalog) fetchHead(ctx context.Context, t format.StateTag) (Head, error
 	return Head{sm.Workspace, v}, nil
 }
 
-// nameOf reports whether the workspace name belongs to the tag fragment: any account
-// with write access to the registry can forge the name in the annotations.
+// nameOf checks the workspace name of a fragment: any account that may write can forge annotations.
 func nameOf(fragment, workspace string) bool {
 	return workspace != "" && (fragment == format.StateFragment(workspace) || fragment == format.OldStateFragment(workspace))
 }
 
-// newestTags returns for each workspace the tag of its highest version, or
-// state-W where a tool without versions wrote the state.
+// newestTags returns the tag of each workspace's highest version, or a versionless tool's state-W.
 func newestTags(tags []string) []format.StateTag {
 	heads := map[string]format.StateTag{}
 	for _, tag := range tags {
@@ -287,8 +276,7 @@ func newestTags(tags []string) []format.StateTag {
 	return slices.Collect(maps.Values(heads))
 }
 
-// headCache caches content of tags that are written once: records, and the manifest
-// data of versions. Cached values are shared and must not be changed.
+// headCache caches records and versions, whose tags are written once. Values must not be changed.
 type headCache struct {
 	mu   sync.Mutex // guards the fields below
 	kept map[string]remembered
@@ -301,10 +289,9 @@ type remembered struct {
 }
 
 const (
-	// maxHeadCache bounds a headCache, in bytes: 30,000 workspaces, or 2,000 with the
-	// largest records.
+	// maxHeadCache is in bytes: 30,000 workspaces, or 2,000 with the largest records.
 	maxHeadCache = 32 << 20
-	// headSize is the approximate size of a Head, and the overhead of any entry.
+	// headSize is about what a Head takes, and the overhead of any entry.
 	headSize = 512
 )
 
@@ -326,7 +313,6 @@ func (m *headCache) keepValue(tag string, value any, size int) {
 	}
 }
 
-// recallValue returns the value cached for a tag, if it is a T.
 func recallValue[T any](m *headCache, tag string) (T, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -31,16 +31,13 @@ func CheckState(state []byte) error {
 	return nil
 }
 
-// Succeeds reports whether next may replace the current state: it needs the same
-// lineage and a higher serial, or the error is ErrStale. If next equals the current
-// state byte for byte, there is no error, and same is true. States that OpenTofu
-// encrypted carry both fields in clear.
+// Succeeds reports whether next may replace the current state: it needs the same lineage and a
+// higher serial, in clear also if OpenTofu encrypted it, or the error is ErrStale. same says that
+// next equals the current state byte for byte, which is not in clear if the store seals.
 //
-// Put does not check this, since both tools decide it themselves. Succeeds is for
-// writes by a client that has not seen the current state. The current state itself is
-// read only where its manifest does not decide, and where it is encrypted: a caller
-// that cannot open it has the wrong key. If the store seals and the current version is
-// in clear, equal bytes in clear are not the same.
+// It is for writes by a client that has not seen the current state; Put leaves the decision to the
+// tools. The current state is read only where its manifest does not decide, and where it is
+// encrypted: a caller that cannot open it has the wrong key.
 func (l *Lock) Succeeds(ctx context.Context, next []byte) (head Version, same bool, err error) {
 	head, err = l.Head(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -72,8 +69,7 @@ func (l *Lock) Succeeds(ctx context.Context, next []byte) (head Version, same bo
 	return head, false, nil
 }
 
-// Push stores next unless it equals the current state. With force it also stores a state
-// that Succeeds refuses as stale, and seals one above a state in clear.
+// Push stores next unless it is the current state; with force also if stale, or above one in clear.
 func (l *Lock) Push(ctx context.Context, next []byte, force bool) (Version, error) {
 	head, same, err := l.Succeeds(ctx, next)
 	if same {
@@ -90,9 +86,8 @@ func (s *vault) isInClear(v Version, state []byte) bool {
 	return s.o.Sealer != nil && !v.Encrypted && !EncryptedByTool(state)
 }
 
-// Head returns the current version without its state; oci.ErrNotFound if there
-// is no state or the workspace was deleted. With a Sealer the state is opened, since
-// its description in the manifest is not sealed.
+// Head returns the current version; oci.ErrNotFound if there is no state or the workspace was
+// deleted. With a Sealer the state is opened, since the description in the manifest is not sealed.
 func (l *Lock) Head(ctx context.Context) (Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,18 +111,16 @@ func (l *Lock) Head(ctx context.Context) (Version, error) {
 }
 
 const (
-	// cleanUpAge is how old a tombstone must be before it is removed: a claim
-	// that is still on its way must find it.
+	// cleanUpAge is how old a tombstone is when removed: a claim still on its way must find it.
 	cleanUpAge = 7 * 24 * time.Hour
 	// maxCleaned bounds what one lock cleans up.
 	maxCleaned = 20
 )
 
-// cleanUpClaims removes ended claims and their tombstones, oldest first, while we hold
-// the lock. A claim that was ended by force must stay until no number that its holder
-// may still write can become the highest. The claim is removed first: without its
-// tombstone it would be live again, while a holder that finds its claim gone knows that
-// it is fenced. This is best effort: the next lock tries again.
+// cleanUpClaims removes ended claims and their tombstones, oldest first, under the lock. A claim
+// ended by force must stay until no number that its holder may still write can become the highest.
+// The claim goes first: without its tombstone it would be live again, while a holder without claim
+// knows that it is fenced. The next lock tries again.
 func (l cleaner) cleanUpClaims(ctx context.Context) {
 	v := l.x.snapshot
 	cleaned := 0
@@ -148,7 +141,6 @@ func (l cleaner) cleanUpClaims(ctx context.Context) {
 	}
 }
 
-// errYoung says that a tombstone is too young to be removed.
 var errYoung = errors.New("too young")
 
 func (l cleaner) cleanUpClaim(ctx context.Context, v protocol.Snapshot, c protocol.ClaimID) error {
@@ -158,9 +150,8 @@ func (l cleaner) cleanUpClaim(ctx context.Context, v protocol.Snapshot, c protoc
 	}
 	end, err := l.s.manifests.fetchLock(ctx, t.String(), l.x.names.workspace)
 	if errors.Is(err, oci.ErrNotFound) {
-		// The tag is dangling. A registry may drop it on restart, and the claim would
-		// be live again. So write the tombstone; it is removed when it is old enough. Its
-		// reason was lost: that of another client is the one that lets nobody join.
+		// The tag is dangling, and may vanish on restart; then the claim is live again. So it is
+		// rewritten, and removed when old. Its reason is lost: another client's lets nobody join.
 		reason := format.ReasonUncertain
 		if v.Ended[c] == protocol.EndedForced {
 			reason = format.ReasonForced

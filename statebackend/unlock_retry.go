@@ -11,17 +11,15 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// The time for which the release of a lock is retried while its registry is away, and
-// the pauses between tries: a restart takes seconds.
+// How long a release is retried while its registry is away, with pauses: a restart takes seconds.
 const (
 	unlockRetryTime     = time.Minute
 	unlockRetryPause    = 500 * time.Millisecond
 	maxUnlockRetryPause = 5 * time.Second
 )
 
-// UnlockRetrying is [Lock.Unlock] for a client that will not call it again. It tries
-// once even if ctx has ended. While the registry is away it retries until a minute after
-// its first call, logs that, and stops when ctx ends.
+// UnlockRetrying is [Lock.Unlock] for a client that will not call it again. It tries once even if
+// ctx has ended, and retries for a minute, until ctx ends, while the registry is away.
 func (l *Lock) UnlockRetrying(ctx context.Context) error {
 	first, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockRetryTime)
 	err := l.Unlock(first)
@@ -46,7 +44,6 @@ func (l *Lock) UnlockRetrying(ctx context.Context) error {
 	return nil
 }
 
-// leavesUntil returns until when the release of a lock is retried.
 func (l *Lock) leavesUntil() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

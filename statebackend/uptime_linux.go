@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Uptime is the time since the machine started. It includes sleep, which Go's
-// own clock leaves out.
+// Uptime is the time since the machine started, including sleep, which Go's own clock leaves out.
 func Uptime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {

@@ -22,7 +22,7 @@ const (
 	LockingRefused = "refused" // a tag list may not show it
 )
 
-// Verdicts are the results of checks of a registry that are stored in a repository.
+// Verdicts are the results of checks of a registry, stored in a repository.
 type Verdicts struct {
 	manifests *manifests
 	findings  *findings
@@ -31,8 +31,7 @@ type Verdicts struct {
 // Verdicts returns the verdicts on the registry of the store.
 func (s *Store) Verdicts() Verdicts { return Verdicts{s.manifests, s.findings} }
 
-// Newest reads the result of the last check, which takes precedence over what is known of
-// the host. Without a verdict the error is oci.ErrNotFound.
+// Newest reads the last verdict, above what is known of the host; oci.ErrNotFound without one.
 func (s Verdicts) Newest(ctx context.Context) (format.Verdict, error) {
 	tags, err := s.manifests.tags(ctx)
 	if err != nil {
@@ -63,8 +62,7 @@ func (r *manifests) verdictIn(ctx context.Context, tags []string) (format.Verdic
 	return v, nil
 }
 
-// Record stores a verdict in the repository. Where the tag of an older one
-// cannot move, this verdict and all later ones get separate tags.
+// Record stores a verdict, under a separate tag from now on if that of an older one cannot move.
 func (s Verdicts) Record(ctx context.Context, v format.Verdict) error {
 	m, err := format.NewVerdict(v)
 	if err != nil {
@@ -90,14 +88,12 @@ func (s Verdicts) Record(ctx context.Context, v format.Verdict) error {
 	return nil
 }
 
-// refusesForGood reports whether the registry refuses to move a tag, in general or for
-// this account, so that a retry would not help. An anonymous client that may push new
-// tags gets a request for a login instead.
+// refusesForGood reports whether moving a tag is refused so that a retry does not help. An
+// anonymous client that may only push new tags is asked to log in.
 func refusesForGood(err error) bool {
 	return errors.Is(err, oci.ErrExists) || errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrUnauthenticated)
 }
 
-// abilitiesOf returns the ways in which a checked registry deletes.
 func abilitiesOf(v format.Verdict) protocol.Abilities {
 	if !v.Examined() {
 		return protocol.Abilities{}
@@ -131,9 +127,8 @@ type findings struct {
 // keepsAll is the warning about a registry that does not delete.
 const keepsAll = "keeps all"
 
-// isNewWarning reports whether a warning about a subject, such as a workspace, differs from the
-// last one. So a server logs a refusal once, and again when the reason changes or when it
-// returns after a success, which is reported as "".
+// isNewWarning reports whether a warning about a subject differs from the last one. A success is
+// reported as "", so that the same warning is new after it.
 func (f *findings) isNewWarning(subject, warning string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,8 +146,7 @@ func (f *findings) pointerIs() format.Pointer {
 	return f.pointer
 }
 
-// trustsPointer reports whether frequent readers may rely on state-W: it moves, or the
-// registry was asked about it less than [trustTime] ago.
+// trustsPointer reports whether state-W may be polled: it moves, or was checked within [trustTime].
 func (f *findings) trustsPointer(now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -189,7 +183,7 @@ func (f *findings) knownAbilities() protocol.Abilities {
 	return f.can
 }
 
-// learnAbilities records what was found out; an unknown ability does not replace a known one.
+// learnAbilities records abilities; an unknown one does not replace a known one.
 func (f *findings) learnAbilities(can protocol.Abilities) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -209,8 +203,7 @@ func (f *findings) reset() {
 	f.pointer = ""
 }
 
-// judgeRepository decides, once per store, whether this repository can be locked: by the
-// verdict if there is one among the tags, else by the host.
+// judgeRepository decides once whether the repository can be locked: by its verdict, else the host.
 func (f *findings) judgeRepository(ctx context.Context, r *manifests, tags []string) (judgement, error) {
 	f.mu.Lock()
 	known := f.judgement
@@ -248,12 +241,10 @@ func (f *findings) judgeRepository(ctx context.Context, r *manifests, tags []str
 	return j, j.err
 }
 
-// settleTime is the wait on hosted registries whose tag list has not been
-// proven to show a finished push at once.
+// settleTime is the wait on hosted registries not proven to list a finished push at once.
 const settleTime = 2 * time.Second
 
-// HostVerdict returns what is known of a registry by its host name. Other registries are
-// assumed to show their own writes; each lock checks that.
+// HostVerdict returns what is known of a host. Others should show their own writes; locks check it.
 func HostVerdict(host string) format.Verdict {
 	for _, known := range [...]struct{ pattern, locking, reason string }{
 		{"docker.io", LockingRefused, "Docker Hub serves tag lists from caches and limits pulls"},
@@ -273,11 +264,9 @@ func HostVerdict(host string) format.Verdict {
 	return format.Verdict{Locking: LockingExact}
 }
 
-// Check asks with one LIST whether the lock of that id is held. It returns nil if a
-// claim of the id is live, also one that another process won, and, where this process
-// won it, no version is above its own. It takes nothing over and reserves nothing: Put
-// checks again. Otherwise the errors are those of [Store.Resume], or ErrLockLost; to
-// name the holder, or who ended the lock, they read one manifest.
+// Check asks with one LIST whether the lock of that id is held: a claim of it is live, also another
+// process's, and, where this process won it, no version is above its own. It reserves nothing: Put
+// checks again. The errors, ErrLockLost or as of [Store.Resume], may cost another request.
 func (s *Store) Check(ctx context.Context, workspace, id string) error {
 	l, err := s.List(ctx)
 	if err != nil {
@@ -314,9 +303,8 @@ func (l *Listing) Check(ctx context.Context, workspace, id string) error {
 	return x.refusal(ctx, id, how, c)
 }
 
-// Check asks with one request whether the lock is still held. The error is ErrLockLost
-// if it was taken over, also under its own id, forced or removed, or if another process
-// wrote a higher version. It reserves nothing: Put checks again.
+// Check asks with one request whether the lock is still held. The error is ErrLockLost if it was
+// taken over, forced or removed, or another process wrote a higher version. Put checks again.
 func (l *Lock) Check(ctx context.Context) error {
 	_, err := l.List(ctx)
 	return err
@@ -339,7 +327,7 @@ func (l *Lock) List(ctx context.Context) (*Listing, error) {
 	return nil, fmt.Errorf("workspace %q in %s: the lock was taken over or removed: %w", l.x.names.workspace, l.s.repo, ErrLockLost)
 }
 
-// topVersion is hold.Known; for a lock that is lost or released it is below every version.
+// topVersion is hold.Known; a lost or released lock is below every version.
 func (l *Lock) topVersion() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -349,7 +337,7 @@ func (l *Lock) topVersion() int64 {
 	return l.hold.Known()
 }
 
-// refusal returns the reason why the lock of id does not stand; nil if it stands.
+// refusal returns why the lock of id does not stand; nil if it stands.
 func (x *session) refusal(ctx context.Context, id string, how protocol.Standing, c protocol.ClaimID) error {
 	switch how {
 	case protocol.StandsHeld:

@@ -20,15 +20,13 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// WorkspaceVariable stands for the workspace in the name of a repository, so that
-// each workspace has a separate one. The caller that opens a Store replaces it.
+// WorkspaceVariable stands for the workspace in a repository name. Who opens a Store replaces it.
 const WorkspaceVariable = "{workspace}"
 
 // Record is the metadata of a workspace, stored beside its state.
 type Record = format.WorkspaceRecord
 
-// ErrRecord says that a record was not stored: a value is out of bounds, or there
-// are too many workspaces.
+// ErrRecord says that a record has a value out of bounds, or that there are too many workspaces.
 var ErrRecord = errors.New("workspace record refused")
 
 // Workspace is a workspace as described by its record, its state and its lock.
@@ -39,8 +37,7 @@ type Workspace struct {
 	Held   *Held    // the lock; nil: free
 }
 
-// Exists reports whether the workspace exists: by its record, or by a state, which may
-// have come through another API or be left by an interrupted deletion.
+// Exists reports whether there is a live record, or a state: of another API, or half deleted.
 func (w Workspace) Exists() bool { return w.Live() != nil || w.Head != nil }
 
 // Live returns the record; nil if there is none or it says deleted.
@@ -51,8 +48,7 @@ func (w Workspace) Live() *Record {
 	return w.Record
 }
 
-// Record returns the newest record of a workspace, also one that says deleted; nil
-// if it has none. A record that was read before costs no request.
+// Record returns the newest record, also one that says deleted; nil: none. It is cached.
 func (l *Listing) Record(ctx context.Context, workspace string) (*Record, error) {
 	r, err := l.newestRecord(ctx, l.recordTags()[tagNamesOf(workspace).fragment])
 	if err != nil {
@@ -64,8 +60,7 @@ func (l *Listing) Record(ctx context.Context, workspace string) (*Record, error)
 	return r, nil
 }
 
-// Exists is [Workspace.Exists] with fewer requests: the state is read only where the
-// record does not decide.
+// Exists is [Workspace.Exists] that reads the state only where the record does not decide.
 func (l *Listing) Exists(ctx context.Context, workspace string) (bool, error) {
 	r, err := l.Record(ctx, workspace)
 	if err != nil || r != nil && !r.Deleted {
@@ -75,8 +70,7 @@ func (l *Listing) Exists(ctx context.Context, workspace string) (bool, error) {
 	return head != nil, err
 }
 
-// Workspace describes one workspace, whether or not it exists. Parts that this store has
-// read or written before cost no request.
+// Workspace describes one workspace, existing or not. What this store read or wrote is cached.
 func (l *Listing) Workspace(ctx context.Context, workspace string) (Workspace, error) {
 	w := Workspace{Name: workspace}
 	var err error
@@ -90,8 +84,7 @@ func (l *Listing) Workspace(ctx context.Context, workspace string) (Workspace, e
 	return w, err
 }
 
-// newestVersion returns the newest version of a workspace; nil if it has no state. Tags with the
-// older form of its name are used if there are none with the current form.
+// newestVersion returns the newest version, of the older form of the name if there is no other.
 func (l *Listing) newestVersion(ctx context.Context, workspace string) (*Version, error) {
 	var own, old []format.StateTag
 	for _, t := range newestTags(l.tags) {
@@ -117,10 +110,8 @@ func (l *Listing) newestVersion(ctx context.Context, workspace string) (*Version
 	return nil, nil
 }
 
-// Workspaces returns the existing workspaces, sorted by name, each with its record,
-// its newest version and its lock. Parts that this store has read or written before
-// cost no request. A lock that only an older tool's marker shows is missing where okara
-// has locked the workspace and could not delete its own tags.
+// Workspaces returns the existing workspaces by name, like [Listing.Workspace]. It misses an older
+// tool's lock where okara has locked the workspace and could not delete its own tags.
 func (l *Listing) Workspaces(ctx context.Context) ([]Workspace, error) {
 	found, err := l.gatherWorkspaces(ctx)
 	if err != nil {
@@ -145,8 +136,8 @@ func (l *Listing) Workspaces(ctx context.Context) ([]Workspace, error) {
 	return list, nil
 }
 
-// shownLocks returns the live claims, and the markers of workspaces that have neither
-// claim nor tombstone: where nothing can be deleted, every workspace has a marker.
+// shownLocks returns the live claims, and the markers of workspaces with neither claim nor
+// tombstone: where nothing can be deleted, every workspace has a marker.
 func (l *Listing) shownLocks() []format.StateTag {
 	known := map[string]bool{}
 	for _, tag := range l.tags {
@@ -157,7 +148,6 @@ func (l *Listing) shownLocks() []format.StateTag {
 	return slices.DeleteFunc(lockTags(l.tags), func(t format.StateTag) bool { return t.Kind == format.LockMarker && known[t.Fragment] })
 }
 
-// gatherWorkspaces reads the records and the newest versions of all workspaces, by name.
 func (l *Listing) gatherWorkspaces(ctx context.Context) (map[string]*Workspace, error) {
 	records := slices.Collect(maps.Values(l.recordTags()))
 	newest := newestTags(l.tags)
@@ -202,8 +192,8 @@ func (l *Listing) gatherWorkspaces(ctx context.Context) (map[string]*Workspace, 
 	return found, nil
 }
 
-// View is [Store.View] of the highest version that the list shows, regardless of
-// state-W. If that version cannot be read, as while it is written, newer lists are used.
+// View is [Store.View] of the highest listed version, regardless of state-W. If that cannot be
+// read, as while it is written, newer lists are used.
 func (l *Listing) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
 	names := tagNamesOf(workspace)
 	m, err := l.s.manifests.readNewest(ctx, names, protocol.NewSnapshot(l.tags, names.fragment))
@@ -216,8 +206,7 @@ func (l *Listing) View(ctx context.Context, workspace string, use func(state []b
 	return l.s.vault.view(ctx, m, m.N, use)
 }
 
-// recordTags returns the tags of records by the fragment of their workspace, the newest
-// record first.
+// recordTags returns the tags of records by fragment, the newest first.
 func (l *Listing) recordTags() map[string][]format.WorkspaceTag {
 	found := map[string][]format.WorkspaceTag{}
 	for _, tag := range l.tags {
@@ -236,14 +225,12 @@ func (l *Listing) recordTags() map[string][]format.WorkspaceTag {
 // maxBadRecords bounds how many unreadable records are skipped.
 const maxBadRecords = 100
 
-// errNoRecord says that a tag does not hold a record, as opposed to a record that the
-// registry did not send completely.
+// errNoRecord says that a tag holds no record, not that a record arrived incomplete.
 var errNoRecord = errors.New("not a workspace record")
 
-// newestRecord reads the first of these tags that holds a record; nil if none does. It
-// skips what okara did not write, and a tag that is listed but not found if a second
-// list shows it as well: its write was never acknowledged. A tag that the second list
-// does not show was removed after a newer record was written.
+// newestRecord reads the first of these tags that holds a record; nil if none does. It skips what
+// okara did not write. A tag that is listed but not found is skipped if a second list shows it as
+// well, since its write was never acknowledged; else it was removed after a newer write.
 func (l *Listing) newestRecord(ctx context.Context, tags []format.WorkspaceTag) (*Record, error) {
 	relisted := false
 	for _, t := range tags[:min(len(tags), maxBadRecords)] {
@@ -271,7 +258,6 @@ func (l *Listing) newestRecord(ctx context.Context, tags []format.WorkspaceTag) 
 	return nil, nil
 }
 
-// readRecordCached reads a record through the cache; the content of its tag never changes.
 func (s *catalog) readRecordCached(ctx context.Context, tag string) (*Record, error) {
 	if r, ok := recallValue[*Record](&s.heads, tag); ok {
 		return r, nil
@@ -288,8 +274,7 @@ func (s *catalog) readRecordCached(ctx context.Context, tag string) (*Record, er
 	return &r, nil
 }
 
-// readHeadCached is fetchHead with a cache of versions. A version is only ever rewritten with
-// the same content.
+// readHeadCached is fetchHead with a cache. A version is only ever rewritten with the same content.
 func (s *catalog) readHeadCached(ctx context.Context, t format.StateTag) (Head, error) {
 	if h, ok := recallValue[Head](&s.heads, t.String()); ok {
 		return h, nil
@@ -302,7 +287,6 @@ func (s *catalog) readHeadCached(ctx context.Context, t format.StateTag) (Head, 
 	return h, err
 }
 
-// remember caches a version that this store wrote.
 func (s *catalog) remember(l tagNames, v Version) {
 	h := Head{l.workspace, v}
 	if v.Empty {
@@ -311,5 +295,4 @@ func (s *catalog) remember(l tagNames, v Version) {
 	s.heads.keepValue(l.numberedTag(v.N), h, headSize)
 }
 
-// recordAge returns how long ago a record was written, by our own clock.
 func (s *catalog) recordAge(r *Record) time.Duration { return s.manifests.o.Now().Sub(r.Updated) }

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// maxRecords is how often a workspace may change in recordTime: each change adds a
-	// tag to every list, and where nothing can be deleted the tag stays.
+	// maxRecords is how many changes a workspace may have in recordTime: each adds a tag to every
+	// list, which stays where nothing can be deleted.
 	maxRecords = 60
 	recordTime = time.Hour
 	// maxWorkspaces bounds the workspaces of a repository that may get a record.
@@ -35,14 +35,12 @@ func (w Workspaces) Change(ctx context.Context, workspace string, change func(*R
 	return l.Change(ctx, workspace, change)
 }
 
-// Change writes the next record of a workspace. change edits a copy of the newest
-// record, or a blank one where there is none or it says deleted. If change returns an
-// error, that is returned and nothing is written. Nothing is written either if only By
-// differs. Number and times are set here, Created only where change leaves it zero.
+// Change writes the next record. change edits a copy of the newest one, or a blank one if none is
+// live. Nothing is written if it returns an error, which is passed on, or if only By differs.
+// Number and times are set here, Created only if zero.
 //
-// There is no lock: of two records that are written at once one wins, see
-// [format.WorkspaceTag]. After 60 records of a workspace in an hour the error is
-// oci.ErrRateLimited; for a value out of bounds [ErrRecord]; in a copy [ErrReplica].
+// There is no lock: of two at once one wins, see [format.WorkspaceTag]. After 60 in an hour the
+// error is oci.ErrRateLimited; for a value out of bounds [ErrRecord]; in a copy [ErrReplica].
 func (l *Listing) Change(ctx context.Context, workspace string, change func(*Record) error) (Record, error) {
 	old, err := l.Record(ctx, workspace)
 	if err != nil {
@@ -71,7 +69,7 @@ func (l *Listing) Change(ctx context.Context, workspace string, change func(*Rec
 	return l.writeRecord(ctx, old, next)
 }
 
-// sameRecord reports whether two records agree in everything but their author and time.
+// sameRecord ignores author and time.
 func sameRecord(a, b Record) bool {
 	sameText := a.Workspace == b.Workspace && a.Project == b.Project && a.Description == b.Description
 	sameSettings := a.Mode == b.Mode && a.Tool == b.Tool && maps.Equal(a.Tags, b.Tags) && maps.Equal(a.Settings, b.Settings)
@@ -79,8 +77,7 @@ func sameRecord(a, b Record) bool {
 	return sameText && sameSettings && sameLife
 }
 
-// checkWorkspaceLimit refuses one more workspace where there are too many. It reads the
-// workspaces only if the number of tags reaches the limit.
+// checkWorkspaceLimit refuses one workspace too many. It reads them only if there are many tags.
 func (l *Listing) checkWorkspaceLimit(ctx context.Context, workspace string) error {
 	fragments := map[string]bool{}
 	for fragment := range l.recordTags() {
@@ -103,8 +100,7 @@ func (l *Listing) checkWorkspaceLimit(ctx context.Context, workspace string) err
 	return nil
 }
 
-// writeRecord writes the record after old, which is nil for the first one, and
-// removes old records.
+// writeRecord writes the record after old, nil for the first one, and removes old records.
 func (l *Listing) writeRecord(ctx context.Context, old *Record, next Record) (Record, error) {
 	tags := l.recordTags()[tagNamesOf(next.Workspace).fragment]
 	if err := l.s.manifests.checkReplica(ctx, l.tags); err != nil {
@@ -137,8 +133,7 @@ func (l *Listing) writeRecord(ctx context.Context, old *Record, next Record) (Re
 	return r, nil
 }
 
-// checkRate refuses a record where many were written recently. They are counted in
-// the repository, so across all processes.
+// checkRate refuses a record where many were written recently, by any process.
 func (l *Listing) checkRate(ctx context.Context, workspace string, tags []format.WorkspaceTag) error {
 	if len(tags) < maxRecords {
 		return nil
@@ -158,8 +153,7 @@ func (l *Listing) checkRate(ctx context.Context, workspace string, tags []format
 // recordTries bounds how often a record with a lost answer is sent again.
 const recordTries = 4
 
-// putRecord writes a record. No other record uses its tag, so it may be sent again
-// if the answer was lost.
+// putRecord writes a record, again if the answer was lost: no other record uses its tag.
 func (s *catalog) putRecord(ctx context.Context, tag string, m oci.Manifest) error {
 	err := s.manifests.putOrPush(ctx, tag, m)
 	for range recordTries {
@@ -174,9 +168,8 @@ func (s *catalog) putRecord(ctx context.Context, tag string, m oci.Manifest) err
 	return err
 }
 
-// dropRecords removes records below seq that are older than age, if the registry
-// deletes. Younger ones are needed by checkRate. A tag that does not hold a record is
-// skipped. This is best effort: the next write tries again.
+// dropRecords removes records below seq that are older than age, if the registry deletes; checkRate
+// needs younger ones. The next write tries again.
 func (s *catalog) dropRecords(ctx context.Context, tags []format.WorkspaceTag, seq int, age time.Duration) {
 	dropped := 0
 	for _, t := range slices.Backward(tags) {
@@ -202,11 +195,10 @@ func (s *catalog) dropRecords(ctx context.Context, tags []format.WorkspaceTag, s
 	}
 }
 
-// DeleteWorkspace deletes a workspace. First it writes a record that says deleted and
-// keeps the other facts, then it deletes the state, whose history stays. After an
-// interruption in between, the workspace still exists by its state and never looks
-// empty, so the call may be repeated. If the record is in another repository, records
-// and workspace name its store and its name there; nil means this one. The lock stays.
+// DeleteWorkspace writes a record that says deleted and keeps the other facts, then deletes the
+// state, whose history stays. Interrupted in between, the workspace still exists by its state and
+// never looks empty, so the call may be repeated. If the record is in another repository, records
+// and workspace name it; nil: this one. The lock stays.
 func (l *Lock) DeleteWorkspace(ctx context.Context, records *Store, workspace, by string) error {
 	if records == nil {
 		records = l.s
@@ -226,15 +218,13 @@ func (l *Lock) DeleteWorkspace(ctx context.Context, records *Store, workspace, b
 	return l.Delete(ctx)
 }
 
-// MarkDeleted writes that a workspace was deleted, unless its record says so or there is
-// no record. The state is left for a caller that has its keys.
+// MarkDeleted records a deletion unless that is known. The state is left for who has its keys.
 func (w Workspaces) MarkDeleted(ctx context.Context, workspace, by string) error {
 	return markDeleted(ctx, w.s, workspace, by, true)
 }
 
-// markDeleted writes that a workspace was deleted, also where it had no record, so that
-// clients that saw it before learn it. empty says that there is no state; then a workspace
-// without a record, or with one that says deleted, gets no new one.
+// markDeleted records a deletion, also where there was no record, so that clients that saw the
+// workspace learn it. With empty, there is no state: then only a live record gets a successor.
 func markDeleted(ctx context.Context, s *Store, workspace, by string, empty bool) error {
 	l, err := s.List(ctx)
 	if err != nil {
@@ -257,15 +247,13 @@ func markDeleted(ctx context.Context, s *Store, workspace, by string, empty bool
 	return err
 }
 
-// ErrOwner says that a state does not belong to the run that requests it: the record of
-// its workspace names another owner or none, or says that the workspace was deleted.
+// ErrOwner says that the record of a workspace names another owner or none, or says deleted.
 var ErrOwner = errors.New("not this object's state")
 
-// Owned is nil if the newest record of a workspace names this owner and does not say
-// deleted, else [ErrOwner]. A record that was read before costs no request.
+// Owned is nil if the newest record names this owner and does not say deleted, else [ErrOwner]. A
+// record that was read before costs no request.
 //
-// The owner changes only under the lock of the workspace, so an owner that holds the
-// lock owns the state until it releases the lock.
+// The owner changes only under the workspace's lock: its holder owns the state until its release.
 func (l *Listing) Owned(ctx context.Context, workspace, owner string) error {
 	r, err := l.Record(ctx, workspace)
 	switch {
@@ -296,8 +284,8 @@ type Owned struct {
 // OwnedBy returns access to the workspaces whose records name the owner.
 func (s *Store) OwnedBy(owner string) Owned { return Owned{s, owner} }
 
-// Check is [Listing.Owned] for a caller that names its lock; id may be "". It costs a
-// list unless this process has checked the owner under this lock before.
+// Check is [Listing.Owned] for the holder of a lock; id may be "". It costs a list unless this
+// process has checked the owner under this lock before.
 func (o Owned) Check(ctx context.Context, workspace, id string) error {
 	if l, ok := o.s.Holding(workspace, id); ok && o.isKnownOf(l) {
 		return nil
@@ -336,8 +324,7 @@ func (o Owned) LockWhen(ctx context.Context, workspace string, info LockInfo, fi
 	return l, err
 }
 
-// View is [Store.View]. It lists, as View does where reads are strict, and checks the
-// owner in that list.
+// View is [Store.View]. It always lists, and checks the owner in that list.
 func (o Owned) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
 	l, err := o.s.List(ctx)
 	if err != nil {
