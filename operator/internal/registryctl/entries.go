@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -144,7 +145,10 @@ func (r *entries) sumUp(ctx context.Context, e *entry, before client.Object, err
 	if e.ran {
 		wait = r.rate(e, err, wait, written)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errSuspended) && meta.IsStatusConditionTrue(e.status.Conditions, v1alpha1.ConditionReady):
+		e.status.ObservedGeneration = e.GetGeneration() // it stays Ready, of the generation before
+	case err != nil:
 		e.sayVerdict(r.events, verdictOf(err))
 	}
 	if e.status.ObservedGeneration == e.GetGeneration() && !equality.Semantic.DeepEqual(statusOf(before), statusOf(e.Object)) {

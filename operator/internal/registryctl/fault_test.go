@@ -194,8 +194,8 @@ func TestASlowOriginHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-// TestSuspendedModulesAreHeld suspends a Module and then changes its deletion policy, which
-// must take effect.
+// TestSuspendedModulesAreHeld suspends a Module, which stays Ready, and then changes its deletion
+// policy, which must take effect. One that never ran is not Ready.
 //
 // Shows: operator 8 | a suspended object keeps its deletion policy
 func TestSuspendedModulesAreHeld(t *testing.T) {
@@ -203,10 +203,12 @@ func TestSuspendedModulesAreHeld(t *testing.T) {
 	m := s.module(s.ns, "m", nil)
 	s.says(m, true, v1alpha1.ReasonSynced)
 	s.change(m, func() { m.Spec.Suspend = true })
-	s.says(m, false, v1alpha1.ReasonSuspended)
+	s.says(m, true, v1alpha1.ReasonSynced)
 	s.change(m, func() { m.Spec.DeletionPolicy = v1alpha1.DeletionYank })
 	s.until("held", func() (bool, any) { s.read(m); return len(m.Finalizers) > 0, m })
-	s.says(m, false, v1alpha1.ReasonSuspended)
+	s.says(m, true, v1alpha1.ReasonSynced)
+	never := s.module(s.ns, "never", func(m *v1alpha1.Module) { m.Spec.Address, m.Spec.Suspend = s.ns+"/never/aws", true })
+	s.says(never, false, v1alpha1.ReasonSuspended)
 	must.Succeed(t, s.Delete(t.Context(), m))
 	s.gone(m)
 	if s.yanked("1.0.0") == nil {
