@@ -64,11 +64,12 @@ type AccessRuleStatus struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:shortName=okrule,categories=okara
+// +kubebuilder:resource:shortName=okrule,categories={okara,okara-all}
 // +kubebuilder:printcolumn:name="Allow",type=string,JSONPath=`.spec.allow`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type AccessRule struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

@@ -110,13 +110,14 @@ type ApprovalStatus struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:shortName=okapp,categories=okara
+// +kubebuilder:resource:shortName=okapp,categories={okara,okara-all}
 // +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.spec.target.name`
 // +kubebuilder:printcolumn:name="Plan",type=string,JSONPath=`.spec.plan`
 // +kubebuilder:printcolumn:name="Approver",type=string,JSONPath=`.spec.approver`
 // +kubebuilder:printcolumn:name="Result",type=string,JSONPath=`.status.result`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type Approval struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

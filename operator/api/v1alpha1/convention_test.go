@@ -14,17 +14,20 @@ import (
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
 // TestConventions checks the CRDs of the chart against the conventions of Kubernetes:
 // enum values are in CamelCase, and YAML does not read them as another type; there is one
-// spec, and a status with the observed generation; approval always has the same form.
+// spec, and a status with the observed generation; approval always has the same form. Columns
+// show what is suspended and why; the category okara has only what tenants may list.
 func TestConventions(t *testing.T) {
 	files, err := filepath.Glob("../../../charts/okara/crds/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%v: there are no CRDs", err)
 	}
+	roles := string(must.Get(os.ReadFile("../../../charts/okara/templates/roles.yaml"))(t))
 	for _, file := range files {
 		b := must.Get(os.ReadFile(file))(t)
 		var crd apiextensions.CustomResourceDefinition
@@ -42,6 +45,20 @@ func TestConventions(t *testing.T) {
 		}
 		for name, p := range top {
 			c.field(name, &p)
+		}
+		columns := map[string]string{}
+		for _, column := range crd.Spec.Versions[0].AdditionalPrinterColumns {
+			columns[column.Name] = column.JSONPath
+		}
+		if _, suspends := top["spec"].Properties["suspend"]; (columns["Suspended"] != "") != suspends || columns["Message"] == "" {
+			t.Errorf("%s has the columns %v", c.kind, columns)
+		}
+		if slices.Contains(crd.Spec.Names.Categories, "okara") { // what tenants may list
+			for _, role := range []string{"okara-registry-view", "okara-registry-edit"} {
+				if _, rules, _ := strings.Cut(roles, "name: "+role+"\n"); !strings.Contains(strings.Split(rules, "---")[0], crd.Spec.Names.Plural) {
+					t.Errorf("kubectl get okara fails for %s: it may not list %s", role, crd.Spec.Names.Plural)
+				}
+			}
 		}
 	}
 }
@@ -79,5 +96,33 @@ func (c conventions) field(path string, p *apiextensions.JSONSchemaProps) {
 	}
 	if p.AdditionalProperties != nil && p.AdditionalProperties.Schema != nil {
 		c.field(path+"{}", p.AdditionalProperties.Schema)
+	}
+}
+
+// TestConstraintPatterns checks that admission refuses no constraint that the operator reads.
+func TestConstraintPatterns(t *testing.T) {
+	b := must.Get(os.ReadFile("../../../charts/okara/crds/okara.dev_modules.yaml"))(t)
+	var crd apiextensions.CustomResourceDefinition
+	must.Succeed(t, yaml.UnmarshalStrict(b, &crd))
+	pattern := regexp.MustCompile(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["versions"].Pattern)
+	read := 0
+	for _, version := range []string{"6", "1.2", "1.2.3", "1.2.3-rc.1", "1.2.3-rc-1+b.2", "*", "1.*", "1.x", "v1.2.3", "banana", "1.2.3 1.2.4"} {
+		for _, operator := range []string{"", "=", "!=", "<", "<=", ">", ">=", "~>", "~", "^", "=="} {
+			for _, form := range []string{"%", " % ", "%,", "% , %", "%,%", "%,,%", "\t%", "> 1, %"} {
+				for _, space := range []string{"", " ", "  "} {
+					text := strings.ReplaceAll(form, "%", operator+space+version)
+					if _, err := addr.ParseConstraint(text); err != nil {
+						continue
+					}
+					read++
+					if !pattern.MatchString(text) || !pattern.MatchString(" ") {
+						t.Errorf("%q is refused", text)
+					}
+				}
+			}
+		}
+	}
+	if read < 100 || pattern.MatchString("~> banana") || pattern.MatchString("latest") {
+		t.Errorf("%d are read; the pattern is %s", read, pattern)
 	}
 }

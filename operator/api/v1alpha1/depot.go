@@ -151,13 +151,15 @@ type DepotEntry struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:shortName=okdepot,categories=okara
+// +kubebuilder:resource:shortName=okdepot,categories={okara,okara-all}
 // +kubebuilder:printcolumn:name="Modules",type=integer,JSONPath=`.status.modules`
 // +kubebuilder:printcolumn:name="Providers",type=integer,JSONPath=`.status.providers`
 // +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.failed`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=`.spec.suspend`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type Depot struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

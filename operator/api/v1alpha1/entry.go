@@ -27,6 +27,7 @@ const (
 type EntrySpec struct {
 	// Constraint that selects versions, as in a version argument of OpenTofu. Empty: every release.
 	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^\s*([=!<>~]*\s*[0-9xX*][0-9A-Za-z.*+-]*\s*(,\s*|$))*$`
 	// +optional
 	Versions string `json:"versions,omitempty"`
 

@@ -218,7 +218,7 @@ type Handled struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:shortName=okinst,categories=okara
+// +kubebuilder:resource:shortName=okinst,categories=okara-all
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[abcdefghjkmnpqrstvwxyz][abcdefghjkmnpqrstvwxyz2-9]{9}$')",message="the name of an Instance is its id: 10 letters and digits without i, l, o, u, 0 and 1, the first a letter"
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template`
 // +kubebuilder:printcolumn:name="Owner",type=string,JSONPath=`.spec.owner.id`
@@ -229,6 +229,7 @@ type Handled struct {
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`
 // +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.status.expiresAt`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type Instance struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

@@ -57,13 +57,15 @@ type ModuleSpec struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:shortName=okmod,categories=okara
+// +kubebuilder:resource:shortName=okmod,categories={okara,okara-all}
 // +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.spec.address`
 // +kubebuilder:printcolumn:name="Latest",type=string,JSONPath=`.status.latest`
 // +kubebuilder:printcolumn:name="Versions",type=integer,JSONPath=`.status.published`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=`.spec.suspend`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Source",type=string,priority=1,JSONPath=`.spec.source`
 type Module struct {
 	metav1.TypeMeta `json:",inline"`

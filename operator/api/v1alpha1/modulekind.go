@@ -96,6 +96,7 @@ type KindModule struct {
 
 	// A version, or a constraint that selects versions, as in a version argument of OpenTofu. Empty: every release.
 	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^\s*([=!<>~]*\s*[0-9xX*][0-9A-Za-z.*+-]*\s*(,\s*|$))*$`
 	// +optional
 	Version string `json:"version,omitempty"`
 
@@ -341,7 +342,7 @@ type ResolvedModule struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Cluster,shortName=okkind,categories=okara
+// +kubebuilder:resource:scope=Cluster,shortName=okkind,categories=okara-all
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == self.spec.names.plural",message="metadata.name must equal spec.names.plural"
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.names.kind`
 // +kubebuilder:printcolumn:name="Module",type=string,JSONPath=`.spec.module.address`
@@ -350,6 +351,7 @@ type ResolvedModule struct {
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type ModuleKind struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

@@ -44,13 +44,15 @@ type ProviderSpec struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:shortName=okprov,categories=okara
+// +kubebuilder:resource:shortName=okprov,categories={okara,okara-all}
 // +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.spec.address`
 // +kubebuilder:printcolumn:name="Latest",type=string,JSONPath=`.status.latest`
 // +kubebuilder:printcolumn:name="Versions",type=integer,JSONPath=`.status.published`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=`.spec.suspend`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Origin",type=string,priority=1,JSONPath=`.spec.origin`
 type Provider struct {
 	metav1.TypeMeta `json:",inline"`

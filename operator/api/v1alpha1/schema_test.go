@@ -154,10 +154,12 @@ func TestObjectsRefused(t *testing.T) {
 	platforms := version(func(s *v1alpha1.VersionSpec) {
 		*s = v1alpha1.VersionSpec{Address: "net/vpc/aws", Source: "github.com/acme/vpc", Platforms: []string{"linux_amd64"}, Version: "1.0.0"}
 	})
+	banana := module(func(s *v1alpha1.ModuleSpec) { s.Versions = "~> banana" })
 	old := module(func(s *v1alpha1.ModuleSpec) { s.Policy = "editions" })
 	for o, want := range map[client.Object]string{
-		old:  `spec.policy: Unsupported value: "editions": supported values: "Immutable", "Editions"`,
-		both: "exactly one of", neither: "exactly one of", sourced: "a target has its own", kept: "a target has its own",
+		old:    `spec.policy: Unsupported value: "editions": supported values: "Immutable", "Editions"`,
+		banana: `spec.versions: Invalid value: "~> banana"`,
+		both:   "exactly one of", neither: "exactly one of", sourced: "a target has its own", kept: "a target has its own",
 		folder: "are only allowed for a module", platforms: "are only allowed for a provider",
 	} {
 		o.SetNamespace(ns)

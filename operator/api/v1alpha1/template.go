@@ -200,6 +200,7 @@ type TemplateModule struct {
 
 	// A version, a constraint, or the digest of a version, sha256:HEX. Empty: the highest release.
 	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$|^\s*([=!<>~]*\s*[0-9xX*][0-9A-Za-z.*+-]*\s*(,\s*|$))*$`
 	// +optional
 	Version string `json:"version,omitempty"`
 
@@ -467,7 +468,7 @@ type PoolStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.pool.size,statuspath=.status.pool.available
-// +kubebuilder:resource:shortName=oktpl,categories=okara
+// +kubebuilder:resource:shortName=oktpl,categories=okara-all
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?[.][a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$') && !self.metadata.name.startsWith('tfe.')",message="the name of a Template must be NAMESPACE.NAME, each of at most 40 characters a-z, 0-9 and single dashes; tfe is reserved"
 // +kubebuilder:printcolumn:name="Source",type=string,JSONPath=`.status.source`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
@@ -476,6 +477,7 @@ type PoolStatus struct {
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type Template struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

@@ -197,13 +197,14 @@ type Finding struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:shortName=okver,categories=okara
+// +kubebuilder:resource:shortName=okver,categories={okara,okara-all}
 // +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.spec.target.name`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Digest",type=string,priority=1,JSONPath=`.status.digest`
 // +kubebuilder:printcolumn:name="Address",type=string,priority=1,JSONPath=`.spec.address`
 // +kubebuilder:printcolumn:name="Critical",type=integer,priority=1,JSONPath=`.status.scans[0].critical`

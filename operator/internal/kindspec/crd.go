@@ -38,7 +38,7 @@ func (k *Kind) buildCRD() (*apiextensions.CustomResourceDefinition, error) {
 			Group: Group, Scope: apiextensions.NamespaceScoped,
 			Names: apiextensions.CustomResourceDefinitionNames{
 				Kind: names.Kind, ListKind: names.Kind + "List", Plural: names.Plural, Singular: singularName(k.Definition), ShortNames: names.ShortNames,
-				Categories: []string{"okara"},
+				Categories: []string{"okara-all"},
 			},
 			Conversion: &apiextensions.CustomResourceConversion{Strategy: apiextensions.NoneConverter},
 			Versions: []apiextensions.CustomResourceDefinitionVersion{{
@@ -50,7 +50,9 @@ func (k *Kind) buildCRD() (*apiextensions.CustomResourceDefinition, error) {
 					{Name: "Version", Type: "string", JSONPath: ".status.module.version"},
 					{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`},
 					{Name: "Reason", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].reason`},
+					{Name: "Suspended", Type: "boolean", JSONPath: ".spec.runOptions.suspend"},
 					{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"},
+					{Name: "Message", Type: "string", Priority: 1, JSONPath: `.status.conditions[?(@.type=="Ready")].message`},
 					{Name: "Outputs", Type: "string", Priority: 1, JSONPath: ".status.outputsSecret"},
 				},
 			}},
