@@ -111,6 +111,7 @@ func TestPublishModule(t *testing.T) {
 		{name: "packed already", path: strings.Replace(path, "1.0.0", "1.0.9", 1) + "?packed=true&dry_run=true", token: publisherToken, body: good, want: 200, text: ".terraform/secret"},
 		{name: "edition", path: path + "?policy=editions", token: publisherToken, body: other, want: 201},
 		{name: "edition taken back", path: path + "?policy=editions", token: publisherToken, body: good, want: 201},
+		{name: "compressed a hundredfold", path: "/v1/modules/net/vpc/aws/1.2.0", token: publisherToken, body: depottest.ZipOf(t, map[string]string{"main.tf": "", "rules.json": strings.Repeat(`{"region":"a"},`, 200_000)}), want: 201},
 		{name: "next version", path: "/v1/modules/net/vpc/aws/1.1.0", token: publisherToken, body: other, want: 201},
 	}
 	for _, tt := range tests {
@@ -130,8 +131,8 @@ func TestPublishModule(t *testing.T) {
 	c := &tofutest.Client{Tool: tofutest.Terraform(), Token: readerToken}
 	s := f.services(t, c)
 	got := must.Fixed(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws"))
-	if len(got) < 2 || got[0] != "1.1.0" || !slices.Contains(got, "1.0.0") {
-		t.Errorf("versions %v, want 1.1.0 and 1.0.0", got)
+	if len(got) < 3 || got[0] != "1.2.0" || got[1] != "1.1.0" || !slices.Contains(got, "1.0.0") {
+		t.Errorf("versions %v, want 1.2.0, 1.1.0 and 1.0.0", got)
 	}
 	shipped := must.Fixed(c.Module(t.Context(), s.Modules, "net/vpc/aws", "1.0.0"))
 	if shipped["main.tf"] != files["main.tf"] || len(shipped) != 2 {

@@ -23,7 +23,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -195,7 +197,9 @@ func visibleReason(err error) string {
 func (p *pullThrough) listOrigin(ctx context.Context, rule PullRule, a addr.Provider, brief bool) (*originVersions, error) {
 	key := a.String()
 	load := func(ctx context.Context, old *originVersions, has bool) (*originVersions, error) {
-		have, err := rule.Origin.Versions(ctx, a)
+		have, err := rule.Origin.Versions(upstream.ReportLeftOut(ctx, func(listed string, why error) {
+			p.log.Info("pull-through: left out", "provider", key, "version", text.Excerpt(listed), "reason", why)
+		}), a)
 		if err != nil {
 			p.log.Warn("pull-through: listing the versions of the origin failed", "provider", key, "error", err)
 			return rememberFailure(err, has && old.err == nil, &originVersions{err: err})

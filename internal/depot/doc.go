@@ -94,6 +94,10 @@
 // at each part, and what is missing is pushed again from the bytes that are
 // offered (restore.go).
 //
+// The publish time of a version and its status have separate tags: a time is read
+// from the name of its tag, without a request, and each change of status adds an
+// event. A retention rule leaves both out by the prefix.
+//
 // # Retention
 //
 // [PruneVersions] yanks a version before it removes the tag, so that a user who

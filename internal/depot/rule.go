@@ -34,8 +34,22 @@ type VersionRule struct {
 // Guards reports whether a reference, in a repository of a module or provider,
 // is the tag of a version or of a record of one, or a digest.
 func (r *VersionRule) Guards(repository, reference string) bool {
-	it, ok := r.Depot.o.Layout.Parse(repository)
+	it, ok := r.itemOf(repository)
 	return ok && it.Versioned() && (isDigest(reference) || isGuarded(reference))
+}
+
+// itemOf returns what a repository has in the layout, below whatever prefix a client puts
+// before it.
+func (r *VersionRule) itemOf(repository string) (it addr.Item, ok bool) {
+	l := r.Depot.o.Layout
+	it, ok = l.Parse(repository)
+	for i, c := range repository {
+		if c == '/' && !ok {
+			l.Prefix = repository[:i]
+			it, ok = l.Parse(repository)
+		}
+	}
+	return it, ok
 }
 
 func isDigest(reference string) bool { return strings.Contains(reference, ":") }
@@ -65,7 +79,7 @@ func (r *VersionRule) Allow(ctx context.Context, repository, reference, mediaTyp
 	if err != nil {
 		return "", err
 	}
-	it, _ := r.Depot.o.Layout.Parse(repository)
+	it, _ := r.itemOf(repository)
 	mediaType, _, _ = mime.ParseMediaType(mediaType) // what is no media type is refused by the registry
 	next := oci.Manifest{Descriptor: oci.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(manifest), Size: int64(len(manifest))}, Bytes: manifest}
 	if v, ok := addr.VersionFromTag(reference); ok {
@@ -238,7 +252,7 @@ func (r *VersionRule) AllowDelete(ctx context.Context, repository, reference str
 	if err != nil {
 		return "", err
 	}
-	it, _ := r.Depot.o.Layout.Parse(repository)
+	it, _ := r.itemOf(repository)
 	l, err := r.list(ctx, repo, it)
 	if err != nil {
 		return "", err

@@ -46,6 +46,11 @@ func TestVersionRule(t *testing.T) {
 	put(depottest.ModuleRepo, "1.0.0", second, "the next free version is 1.0.1")
 	put(depottest.ModuleRepo, "1.0.0_2", second, "they ignore what follows")
 	put(depottest.ModuleRepo, "latest", first, "")
+	below := depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "team/a"}})
+	must.Get(below.PublishModule(ctx, depottest.NewModule("# a\n"), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}))(t)
+	must.Get(below.PublishModule(ctx, depottest.NewModule("# b\n"), depottest.MustModule(t, "net/vpc/aws", "2.0.0"), depot.ModuleOptions{}))(t)
+	teams := must.Get(client.Repo("team/a/modules/net/vpc/aws"))(t)
+	put(teams.Name(), "1.0.0", depottest.MustFetch(t, teams, "2.0.0"), "is already published")
 	put(depottest.ModuleRepo, "3.0.0", second, "")
 
 	edited := publish("# c\n", depot.ModuleOptions{Policy: depot.PolicyEditions})
