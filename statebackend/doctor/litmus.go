@@ -16,12 +16,10 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// keptRounds is how many rounds are run if nothing can be deleted and no second
-// repository can be created: their tags stay in the list of every lock.
+// keptRounds is for one repository that deletes nothing: its tags stay in the list of every lock.
 const keptRounds = 20
 
-// checkLitmus lets two writers push and list at the same time. The lock is
-// safe only if at least one of them sees the other.
+// checkLitmus lets two writers push and list at once. At least one of them must see the other.
 func (d *examination) checkLitmus(ctx context.Context, v *format.Verdict) error {
 	a, b, rounds, err := d.litmusRepos(ctx, v)
 	if err != nil {
@@ -49,7 +47,6 @@ func (d *examination) checkLitmus(ctx context.Context, v *format.Verdict) error 
 	return nil
 }
 
-// litmusRepos decides in which repositories the rounds run.
 func (d *examination) litmusRepos(ctx context.Context, v *format.Verdict) (a, b *oci.Repo, rounds int, err error) {
 	if v.DeleteTag || v.DeleteDigest {
 		return d.repo, d.other, d.o.Rounds, nil
@@ -109,7 +106,6 @@ func (d *examination) runRound(ctx context.Context, a, b *oci.Repo, i int) (litm
 	return r, nil
 }
 
-// cleanRound removes the tags and manifests of a round.
 func (d *examination) cleanRound(ctx context.Context, repo *oci.Repo, v *format.Verdict, r litmusRound) error {
 	for side := range r.tags {
 		if v.DeleteTag {

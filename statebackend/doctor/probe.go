@@ -27,13 +27,11 @@ import (
 // Options name the repository to examine and how to reach it.
 type Options struct {
 	Repository string // HOST[:PORT]/PATH
-	// Peer is another HOST[:PORT] of the same registry for the second of the two
-	// connections; "" means the same host.
+	// Peer is another HOST[:PORT] of the registry for the second connection; "": the same host.
 	Peer   string
 	Rounds int  // of the litmus test; 0 means 200
 	Record bool // store the verdict in the repository, where locks look for it
-	// Open opens a repository over a separate connection, whose transport it passes
-	// through wrap. Its errors are returned unchanged.
+	// Open opens a repository over its own connection, through wrap. Its errors stay unchanged.
 	Open func(reference string, wrap func(http.RoundTripper) http.RoundTripper) (*oci.Repo, error)
 	Tool string                           // the examining program, for the verdict
 	Note func(format string, args ...any) // receives a line before each slow step; may be nil
@@ -58,8 +56,7 @@ type Report struct {
 	Verdict    format.Verdict `json:"verdict"`
 }
 
-// Examine runs all checks. An error means that the registry could not be
-// examined, not that it failed.
+// Examine runs all checks. An error means that the registry could not be examined.
 func Examine(ctx context.Context, o Options) (Report, error) {
 	d, err := newExamination(o)
 	if err != nil {
@@ -122,8 +119,7 @@ func (d *examination) connect(reference string) (*oci.Repo, *watcher, error) {
 	return r, w, err
 }
 
-// watcher keeps the header of the last response, and can request a PUT that only
-// creates.
+// watcher keeps the header of the last response, and can request a PUT that only creates.
 type watcher struct {
 	base http.RoundTripper
 
@@ -165,7 +161,6 @@ func (d *examination) addFinding(ok bool, check, seen, follows string) {
 	d.report.Findings = append(d.report.Findings, Finding{Check: check, Seen: seen, Follows: follows, OK: ok})
 }
 
-// run runs all checks and draws the conclusion.
 func (d *examination) run(ctx context.Context) error {
 	v := &d.report.Verdict
 	v.Host = d.repo.Host()
@@ -226,8 +221,8 @@ func (d *examination) checkPush(ctx context.Context, _ *format.Verdict) error {
 	return d.removeScratch(ctx, tag, m)
 }
 
-// checkMove pushes a tag twice. The tag has the form of a current state's, because tag
-// rules of a registry match names; 412 and 403 mean that it cannot move.
+// checkMove pushes a tag twice, in the form of a current state's, because registries have rules for
+// names; 412 and 403 mean that it cannot move.
 func (d *examination) checkMove(ctx context.Context, v *format.Verdict) error {
 	const tag = "state-" + format.ProbeFragment
 	_, first, err := d.scratch("move", nil)
@@ -296,8 +291,8 @@ func (d *examination) checkList(ctx context.Context, _ *format.Verdict) error {
 	return nil
 }
 
-// checkCreateOnly requests a PUT that must fail because the tag exists. Locks never
-// rely on it: one refusal does not prove that two concurrent ones are distinguished.
+// checkCreateOnly requests a PUT that must fail because the tag exists. Locks never rely on it: one
+// refusal does not prove that two concurrent ones are distinguished.
 func (d *examination) checkCreateOnly(ctx context.Context, v *format.Verdict) error {
 	tag, m, err := d.push(ctx, d.repo, "create")
 	if err != nil {
@@ -404,8 +399,7 @@ func releaseFollows(v format.Verdict) string {
 	return "each lock leaves two tags; a fresh replica resets the list"
 }
 
-// canDelete distinguishes a refusal to delete from a failure. A missing manifest counts
-// as deleted.
+// canDelete distinguishes a refusal to delete from a failure. Missing counts as deleted.
 func canDelete(err error) (bool, error) {
 	switch {
 	case err == nil, errors.Is(err, oci.ErrNotFound):
@@ -430,8 +424,7 @@ func (d *examination) removeDigest(ctx context.Context, m oci.Manifest) error {
 	return err
 }
 
-// drawVerdict turns the observations into the verdict. What is known of a service by its
-// name takes precedence over a test that found no fault: a test can only refute.
+// drawVerdict concludes. What is known of a service by name outweighs tests, which can only refute.
 func (d *examination) drawVerdict(v *format.Verdict) {
 	known := statebackend.HostVerdict(d.repo.Host())
 	replicated := strings.HasSuffix(d.repo.Host(), ".azurecr.io") && d.report.Peer != ""

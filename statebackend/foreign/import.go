@@ -13,8 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// OtherStateError says that the state of a workspace is not one of the source's
-// versions. It is an oci.ErrExists.
+// OtherStateError says that a workspace's state is not in the source. It is an oci.ErrExists.
 type OtherStateError struct{ Serial uint64 }
 
 func (e *OtherStateError) Error() string {
@@ -23,8 +22,7 @@ func (e *OtherStateError) Error() string {
 
 func (e *OtherStateError) Unwrap() error { return oci.ErrExists }
 
-// Present returns how many of the versions a workspace already has, without
-// writing.
+// Present returns how many of the versions a workspace already has, without writing.
 func Present(ctx context.Context, s *statebackend.Store, ws string, versions []Version) (int, error) {
 	head, _, err := s.Get(ctx, ws)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
@@ -33,8 +31,7 @@ func Present(ctx context.Context, s *statebackend.Store, ws string, versions []V
 	return countStored(ctx, head, versions)
 }
 
-// Import writes, under its lock, the versions that a workspace lacks. It returns
-// how many were already present and how many it wrote.
+// Import writes the versions that a workspace lacks, and returns how many it had and got.
 func Import(ctx context.Context, l *statebackend.Lock, versions []Version) (present, written int, err error) {
 	head, _, err := l.Get(ctx)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
@@ -56,8 +53,7 @@ func Import(ctx context.Context, l *statebackend.Lock, versions []Version) (pres
 	return present, written, nil
 }
 
-// countStored returns how many of the versions a workspace with this current state
-// already has. The current state must be one of them, or nil.
+// countStored returns how many versions are already stored. head must be one of them, or nil.
 func countStored(ctx context.Context, head []byte, versions []Version) (int, error) {
 	if head == nil {
 		return 0, nil

@@ -16,9 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Types and annotations of states that other tools store in registries: the
-// OCI backend proposed for OpenTofu (pull request 3600) and its fork ghoten,
-// and terraform-provider-oras. They are read and never written.
+// Types and annotations of states that the OCI backend proposed for OpenTofu (pull request 3600),
+// its fork ghoten, and terraform-provider-oras store. They are only read.
 const (
 	foreignArtifactState = "application/vnd.terraform.state.v1"
 	foreignMediaState    = "application/vnd.terraform.statefile.v1"
@@ -26,8 +25,7 @@ const (
 	annForeignUpdated    = "org.terraform.state.updated_at"
 )
 
-// State is a state found in a repository, written by okara or by one of
-// the tools above.
+// State is a state found in a repository, written by okara or by one of the tools above.
 type State struct {
 	Tag       string
 	Manifest  oci.Manifest
@@ -44,11 +42,9 @@ var foreignTag = text.Pattern(`^(state|stver)-(.+?)(?:-v([0-9]{1,15}))?$`)
 // IsStateTag reports whether a tag may be that of a stored state.
 func IsStateTag(tag string) bool { return foreignTag().MatchString(tag) }
 
-// ParseState reads a state from its tag and manifest. False means that it
-// is not a state, or a version that says "no state".
-//
-// A tag alone does not distinguish version 2 of workspace "prod" from the current
-// state of workspace "prod-v2"; the workspace that the manifest names does.
+// ParseState reads a state from its tag and manifest; false if it is none, or a version that says
+// "no state". Whether a tag is version 2 of workspace "prod" or the current state of workspace
+// "prod-v2", only the workspace that the manifest names tells.
 func ParseState(tag string, m oci.Manifest) (State, bool, error) {
 	img, err := m.Image()
 	if err != nil {
@@ -91,8 +87,7 @@ func ParseState(tag string, m oci.Manifest) (State, bool, error) {
 	return s, true, nil
 }
 
-// foreignVersion returns the version in a tag of that workspace; 0 for its
-// current state.
+// foreignVersion returns the version in a tag of that workspace; 0 for its current state.
 func foreignVersion(tag, workspace string) (int64, error) {
 	_, rest, _ := strings.Cut(tag, "-")
 	full := sha256.Sum256([]byte(workspace))

@@ -27,8 +27,7 @@ type Version struct {
 	Load    func(context.Context) ([]byte, error)
 }
 
-// Files returns the versions in a state file or in a directory of state files, by
-// serial. read reads and checks one file.
+// Files returns the versions in a state file or a directory of them, by serial. read checks a file.
 func Files(ctx context.Context, path string, read func(path string) ([]byte, error)) ([]Version, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -69,7 +68,6 @@ func filesOf(dir string) ([]string, error) {
 	return files, nil
 }
 
-// newVersion loads a version once, to check it.
 func newVersion(ctx context.Context, label string, load func(context.Context) ([]byte, error)) (Version, error) {
 	state, err := load(ctx)
 	if err != nil {
@@ -83,8 +81,7 @@ func newVersion(ctx context.Context, label string, load func(context.Context) ([
 	return v, nil
 }
 
-// Repository returns the versions of every workspace in a repository of a known
-// layout. A state that is larger than limit is oci.ErrTooLarge.
+// Repository returns each workspace's versions. A state larger than limit is oci.ErrTooLarge.
 func Repository(ctx context.Context, from *statebackend.Store, limit int64) (map[string][]Version, error) {
 	found := map[string][]State{}
 	repo := from.Repo()
@@ -121,8 +118,7 @@ func Repository(ctx context.Context, from *statebackend.Store, limit int64) (map
 	return sources, nil
 }
 
-// orderedVersions sorts by version number, with the current state last unless it is a
-// copy of the newest version.
+// orderedVersions sorts by version, the current state last unless it is a copy of the newest.
 func orderedVersions(ctx context.Context, from *statebackend.Store, states []State, limit int64) ([]Version, error) {
 	slices.SortFunc(states, func(a, b State) int { return cmp.Compare(orderOf(a), orderOf(b)) })
 	if n := len(states); n > 1 && states[n-1].N == 0 && states[n-1].Layer.Digest == states[n-2].Layer.Digest {
@@ -147,7 +143,6 @@ func orderOf(s State) int64 {
 	return s.N
 }
 
-// loadForeign fetches and unpacks a state.
 func loadForeign(ctx context.Context, from *statebackend.Store, s State, limit int64) ([]byte, error) {
 	if s.Ours {
 		state, _, err := from.GetTag(ctx, s.Workspace, s.Tag)

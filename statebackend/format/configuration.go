@@ -25,9 +25,8 @@ const (
 	annConfiguration = "vnd.okara.configuration.id"
 )
 
-// ConfigurationTag names an upload of a record. It contains the digest of the manifest,
-// so a later push cannot replace the content: two tags of one ID are two uploads, and
-// neither is accepted.
+// ConfigurationTag names an upload of a record. It contains the digest of the manifest, so no later
+// push replaces the content: of two tags with one ID neither is accepted.
 type ConfigurationTag struct {
 	Record   string // id of an instance, or of another object that has runs
 	ID       string // 16 hex digits
@@ -49,9 +48,8 @@ func parseConfigurationTag(tag string) (ConfigurationTag, bool) {
 	return ConfigurationTag{Record: m[1], ID: m[2], Manifest: digest.NewDigestFromEncoded(digest.SHA256, m[3])}, true
 }
 
-// PutConfiguration stores an upload, whose layer is a tar.gz, once. If there is a different
-// upload of its ID, before or afterwards, the error is [oci.ErrExists]. The same bytes
-// are the same upload, so the call may be repeated.
+// PutConfiguration stores an upload, whose layer is a tar.gz; the same bytes may be stored again.
+// If there is another upload of its ID, before or afterwards, the error is [oci.ErrExists].
 func PutConfiguration(ctx context.Context, r *oci.Repo, record, id string, layer oci.Blob) (ConfigurationTag, error) {
 	layer.MediaType = MediaConfiguration
 	ann := map[string]string{annConfiguration: record + "-" + id} // so that no two uploads share a manifest: manifests are deleted by digest
@@ -88,8 +86,7 @@ func (t ConfigurationTag) isStoredAlone(ctx context.Context, r *oci.Repo) (there
 	return there, nil
 }
 
-// ReadConfiguration returns the layer of an upload. If another kind of manifest is
-// under its digest, the error is [oci.ErrCorrupt].
+// ReadConfiguration returns the layer of an upload. Another kind of manifest is [oci.ErrCorrupt].
 func ReadConfiguration(ctx context.Context, r *oci.Repo, t ConfigurationTag) (oci.Descriptor, error) {
 	m, err := r.Fetch(ctx, t.Manifest.String())
 	if err != nil {
@@ -107,8 +104,7 @@ func ReadConfiguration(ctx context.Context, r *oci.Repo, t ConfigurationTag) (oc
 	return image.Layers[0], nil
 }
 
-// Configurations lists the uploads of a record; none if the repository does not
-// exist.
+// Configurations lists the uploads of a record; none if the repository does not exist.
 func Configurations(ctx context.Context, r *oci.Repo, record string) (list []ConfigurationTag, err error) {
 	for tag, err := range r.Tags(ctx) {
 		if errors.Is(err, oci.ErrNotFound) {

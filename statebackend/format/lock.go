@@ -19,8 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Types of lock manifests. mediaLockInfo is a layer that only older tools
-// write; okara keeps the lock information in an annotation.
+// Types of lock manifests. Only older tools write a mediaLockInfo layer; okara uses an annotation.
 const (
 	artifactLock  = "application/vnd.opentofu.lock.v1"
 	mediaLockInfo = "application/vnd.opentofu.lockinfo.v1"
@@ -45,8 +44,7 @@ const (
 	annOldLockInfo = "org.terraform.lock.info"
 )
 
-// MaxLockInfo bounds the lock information that is read or written; the tools
-// send a few hundred bytes.
+// MaxLockInfo bounds lock information, in bytes; the tools send a few hundred.
 const MaxLockInfo = 4 << 10
 
 // LockKind is the kind of a lock manifest.
@@ -73,8 +71,7 @@ const (
 	ReasonOrphan    LockReason = "orphaned" // the lock that the claim joined has ended
 )
 
-// LockInfo describes the holder of a lock, in the field names that OpenTofu and
-// Terraform use.
+// LockInfo describes the holder of a lock, in the field names of OpenTofu and Terraform.
 type LockInfo struct {
 	ID        string
 	Operation string
@@ -103,8 +100,8 @@ type LockManifest struct {
 	Created   time.Time
 }
 
-// ClaimX returns the last part of a claim's tags: 8 hex digits of the hash of the
-// lock's id, by which a claim is found again, and 8 that distinguish attempts.
+// ClaimX returns the end of a claim's tags: 8 hex digits of the lock id's hash, by which the claim
+// is found again, and 8 that distinguish attempts.
 func ClaimX(lockID string, attempt uint32) string {
 	return shortHash(lockID, 8) + fmt.Sprintf("%08x", attempt)
 }
@@ -112,8 +109,7 @@ func ClaimX(lockID string, attempt uint32) string {
 // IDOfClaim returns the part of a claim's x that all claims of one lock id share.
 func IDOfClaim(x string) string { return x[:min(len(x), 8)] }
 
-// ClaimOf reports whether x belongs to a claim with that lock id, or with an id whose
-// [ShownID] is lockID.
+// ClaimOf reports whether x is of a claim of that lock id, or of one whose [ShownID] is lockID.
 func ClaimOf(x, lockID string) bool {
 	if len(x) != 16 {
 		return false
@@ -128,9 +124,8 @@ const maxShownID = 128
 // idPattern matches text that no shell and no terminal interprets.
 var idPattern = text.Pattern(`^[A-Za-z0-9._-]*$`)
 
-// ShownID returns the form in which the id of another client's lock is shown, since
-// users paste it: unchanged, or as the hexadecimal digits of its SHA-256 if it has
-// characters other than A-Z a-z 0-9 . _ -.
+// ShownID returns the form in which another client's lock id is shown, since users paste it:
+// unchanged, or its hexadecimal SHA-256 if it has characters other than A-Z a-z 0-9 . _ -.
 func ShownID(lockID string) string {
 	if len(lockID) <= maxShownID && idPattern().MatchString(lockID) {
 		return lockID
@@ -138,12 +133,10 @@ func ShownID(lockID string) string {
 	return shortHash(lockID, sha256.Size*2)
 }
 
-// maxLockInfoDepth bounds the nesting of unknown members; the tools' members do not
-// nest.
+// maxLockInfoDepth bounds the nesting of unknown members; the tools' members do not nest.
 const maxLockInfoDepth = 16
 
-// ParseLockInfo reads lock information in the tools' JSON. Input that is longer than
-// [MaxLockInfo] or nests more than 16 deep is [oci.ErrTooLarge].
+// ParseLockInfo reads JSON. [oci.ErrTooLarge] is above [MaxLockInfo], or nested more than 16 deep.
 func ParseLockInfo(b []byte) (LockInfo, error) {
 	if len(b) > MaxLockInfo {
 		return LockInfo{}, fmt.Errorf("lock information of %d bytes: %w", len(b), oci.ErrTooLarge)
@@ -203,9 +196,8 @@ func NewLockManifest(l LockManifest) (oci.Manifest, error) {
 	return artifact.NewBare(artifactLock, ann)
 }
 
-// ParseLock reads any lock manifest. Any account with write access to the registry can
-// forge the holder's description, so it is returned in a form that is safe to display.
-// For older tools' manifests only the lock information is set, and Nonce is empty.
+// ParseLock reads any lock manifest. Any account that may write can forge the holder's description,
+// so it is made safe to display. For older tools only the lock information is set, and Nonce empty.
 func ParseLock(m oci.Manifest) (LockManifest, error) {
 	img, err := m.Image()
 	if err != nil {

@@ -18,8 +18,7 @@ const (
 	TagReplica = "okara-replica" // the repository is a read-only copy
 )
 
-// ProbeFragment takes the place of a workspace in a tag by which okara admin doctor finds
-// out whether tags of states move. No workspace has this fragment.
+// ProbeFragment is no workspace's. With it okara admin doctor tries whether tags of states move.
 const ProbeFragment = "ws-okara-doctor"
 
 // Types and annotations of these marks, which are one JSON document in one annotation.
@@ -49,8 +48,7 @@ type Verdict struct {
 	Pointer Pointer `json:"pointer,omitempty"`
 }
 
-// Pointer says whether an existing tag can be pushed again, which state-W, the tag of
-// the current state, needs.
+// Pointer says whether an existing tag can be pushed again, as the current state's, state-W, must.
 type Pointer string
 
 // The zero Pointer means that the verdict does not say.
@@ -99,8 +97,7 @@ type ReplicaMark struct {
 	Updated  time.Time `json:"updated"`
 	Promoted bool      `json:"promoted,omitempty"` // the copy was taken over and is now a primary
 
-	// Kept lists the versions of each workspace that are not copies: they were here before
-	// the repository became a copy, and the source does not have them.
+	// Kept lists each workspace's versions that are older than the mark, and not in the source.
 	Kept map[string][]int64 `json:"kept,omitempty"`
 }
 

@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Types of a stored state. MediaState carries the suffixes +zstd, +gzip and
-// +encrypted, in the order in which they were applied.
+// Types of a stored state. MediaState has the suffixes +zstd, +gzip and +encrypted, as applied.
 const (
 	ArtifactState = "application/vnd.opentofu.state.v1"
 	MediaState    = "application/vnd.opentofu.statefile.v1"
@@ -54,26 +53,21 @@ const (
 	annEnvelopePrefix = "vnd.okara.state.envelope"
 )
 
-// OperationTakeover is the operation of the version that a takeover seals: it has
-// the content of the one before it.
+// OperationTakeover is the operation of a takeover's seal, with the content of the version before.
 const OperationTakeover = "takeover"
 
-// maxFragment keeps the longest tag, a forced tombstone, within the 128
-// characters of the distribution specification.
+// maxFragment keeps the longest tag, of a forced tombstone, in the 128 characters of the
+// specification.
 const maxFragment = 80
 
-// fragmentPattern is the tag grammar of the distribution specification. The
-// first character may be anything a tag allows inside, since a fragment always
-// follows "state-" or "locked-".
+// fragmentPattern is the specification's grammar of tags, here behind "state-" or "locked-".
 var fragmentPattern = text.Pattern(`^[A-Za-z0-9_.-]{1,80}$`)
 
-// reservedPattern matches names whose tags would be read as those of a version, a
-// claim or a tombstone of another workspace.
+// reservedPattern matches names whose tags look like another one's version, claim or tombstone.
 var reservedPattern = text.Pattern(`^ws-|-v[0-9]+$|-[0-9]{12}-[0-9a-f]{16}(-f)?$`)
 
-// StateFragment returns the tag-safe form of a workspace name: the name itself
-// where that is unambiguous, else "ws-" and 32 hex digits of its SHA-256. The
-// real name is in the annotation of every manifest.
+// StateFragment returns the tag-safe form of a workspace name: the name itself where that is
+// unambiguous, else "ws-" and 32 hex digits of its SHA-256. Every manifest has the real name.
 func StateFragment(workspace string) string {
 	if len(workspace) <= maxFragment && fragmentPattern().MatchString(workspace) && !reservedPattern().MatchString(workspace) {
 		return workspace
@@ -188,8 +182,8 @@ func (t StateTag) String() string {
 	return ""
 }
 
-// StateOrigin is the place that a state was written for. Sealed bytes are bound
-// to it. Replicas keep it; for states in clear it is informational.
+// StateOrigin is the place that a state was written for. Sealed bytes are bound to it, also in
+// replicas; for states in clear it is informational.
 type StateOrigin struct {
 	Repository, Workspace string // the repository without its host
 	Version, Fence        int64
@@ -221,8 +215,7 @@ type StateManifest struct {
 	Layer     oci.Descriptor
 }
 
-// Encoding returns the suffixes of the layer's media type: "", "+zstd",
-// "+gzip+encrypted" and so on.
+// Encoding returns the suffixes of the layer's media type: "", "+zstd", "+gzip+encrypted" etc.
 func (s StateManifest) Encoding() string { return strings.TrimPrefix(s.Layer.MediaType, MediaState) }
 
 // StateLayer describes stored state bytes; small ones are inlined.
@@ -230,8 +223,7 @@ func StateLayer(encoding string, stored []byte) oci.Blob {
 	return artifact.Inlined(oci.BytesBlob(MediaState+encoding, stored), stored)
 }
 
-// NewStateManifest encodes s. Its layer is s.Layer; an Empty one gets the empty
-// layer unless it is sealed, which proves that there is no state.
+// NewStateManifest encodes s. An Empty one gets the empty layer, or the seal that proves that.
 func NewStateManifest(s StateManifest) (oci.Manifest, error) {
 	layer := s.Layer
 	if s.Empty && len(s.Envelope) == 0 {
@@ -273,8 +265,7 @@ func NewStateManifest(s StateManifest) (oci.Manifest, error) {
 	return artifact.NewImage(ArtifactState, ann, layer)
 }
 
-// ParseState reads the manifest of a stored state, including those that tools
-// without versions wrote under the same types. Anything else is ErrCorrupt.
+// ParseState reads a stored state, also of tools without versions. Anything else is ErrCorrupt.
 func ParseState(m oci.Manifest) (StateManifest, error) {
 	img, err := m.Image()
 	if err != nil {

@@ -24,12 +24,10 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// artifactWorkspace is the type of a workspace record: the metadata of a workspace
-// beside its state. Each change writes a new record, once.
+// artifactWorkspace is the type of a workspace record. Each change writes a new one, once.
 const artifactWorkspace = "application/vnd.okara.workspace.v1"
 
-// StateSplit as [WorkspaceRecord].State says that the state is in a separate repository.
-// The record does not say in which one.
+// StateSplit as [WorkspaceRecord].State says that the state is in a separate repository; not which.
 const StateSplit = "split"
 
 // Values of [WorkspaceRecord].Mode. The empty one is local.
@@ -89,8 +87,7 @@ func (t WorkspaceTag) String() string {
 	return fmt.Sprintf("%s%s-%0*d-%s", workspaceTagPrefix, t.Fragment, workspaceSeqLen, t.Seq, t.Hex)
 }
 
-// ParseWorkspaceTag is the reverse of String; false for other tags. It reads from the
-// end, where lengths are fixed.
+// ParseWorkspaceTag is the reverse of String; false for other tags.
 func ParseWorkspaceTag(tag string) (WorkspaceTag, bool) {
 	rest, ok := strings.CutPrefix(tag, workspaceTagPrefix)
 	hexAt := len(rest) - workspaceHexLen
@@ -236,10 +233,8 @@ func workspaceTime(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// ParseWorkspaceRecord reads the record under tag. A record that does not match its tag,
-// or is not encoded as okara does, is [oci.ErrCorrupt]: otherwise an account with write
-// access to the registry could name another workspace, or hide a record behind one.
-// Unknown annotations are ignored.
+// ParseWorkspaceRecord reads the record under tag. One that does not match its tag, or is encoded
+// in another way, is [oci.ErrCorrupt]: it could hide a record. Unknown annotations are ignored.
 func ParseWorkspaceRecord(tag string, m oci.Manifest) (WorkspaceRecord, error) {
 	r, err := parseWorkspace(tag, m)
 	if err != nil {
@@ -296,8 +291,7 @@ func parseWorkspace(tag string, m oci.Manifest) (WorkspaceRecord, error) {
 	return r, r.Check()
 }
 
-// parsePairs reads the object of tags or settings. It accepts only the form in which
-// they are written: sorted, each key once.
+// parsePairs reads tags or settings, only in the form that is written: sorted, keys unique.
 func parsePairs(kind, s string) (map[string]string, error) {
 	if s == "" {
 		return nil, nil

@@ -62,9 +62,8 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request, t target) error 
 	return nil
 }
 
-// release ends the lock of a run. If the lock is gone and another client holds the
-// workspace, an earlier request whose answer was lost has ended it, since no tool locks
-// twice under one UUID: the run gets a success.
+// release ends the lock of a run. If it is gone and another client holds the workspace, a request
+// whose answer was lost ended it, since no tool locks twice under one UUID: that is a success.
 func (s *Server) release(ctx context.Context, t target, id string) error {
 	ended, err := t.store.Release(ctx, t.workspace, id)
 	if err == nil && ended {
@@ -76,8 +75,8 @@ func (s *Server) release(ctx context.Context, t target, id string) error {
 	return err
 }
 
-// A request without a lock id holds a temporary lock for at most ownLockTime. One older
-// than ownLockOver, which allows for clock differences, was left by a killed server.
+// A request without a lock id holds a lock for at most ownLockTime. One older than ownLockOver,
+// which allows for clock differences, was left by a killed server.
 const (
 	ownLockTime = 5 * time.Minute
 	ownLockOver = 7 * time.Minute
@@ -87,8 +86,8 @@ const (
 // writeTime bounds a change under a lock of the client.
 const writeTime = time.Hour
 
-// takeLock locks for the server's owner. It also ends a temporary lock that a killed server
-// left, which no client would release. The lock is not fresh if this server had it already.
+// takeLock locks for the server's owner, and ends a temporary lock that a killed server left. fresh
+// is false if this server had the lock already.
 func (s *Server) takeLock(ctx context.Context, t target, info statebackend.LockInfo) (l *statebackend.Lock, fresh bool, err error) {
 	l, fresh, err = s.tryLock(ctx, t, info)
 	e, locked := errors.AsType[*statebackend.LockedError](err)

@@ -33,11 +33,9 @@ const defaultMaxState = 512 << 20
 
 // Options configure a handler. Only Open is required.
 type Options struct {
-	// Open returns the store of a name, the same one at each call, since a
-	// store remembers the locks that its process won. The store must read strictly
-	// (statebackend.Options.StrictReads): a GET does not say whether its client
-	// holds the lock, and a holder must see the newest version. The error is
-	// oci.ErrNotFound if there is no state of that name.
+	// Open returns the store of a name, each time the same, since it remembers locks;
+	// oci.ErrNotFound without one. It must read strictly (statebackend.Options.StrictReads): a GET
+	// may be a holder's.
 	Open func(ctx context.Context, name string) (*statebackend.Store, error)
 	// MaxState bounds a state in bytes; 0 is 512 MiB.
 	MaxState int64
@@ -63,8 +61,7 @@ func New(o Options) *Server {
 	return &Server{o: o}
 }
 
-// For returns the server for the run of an owner. It serves only states that name that
-// owner, and answers 409 for others.
+// For returns the server for an owner's run: only states that name the owner, 409 for others.
 func (s *Server) For(owner string) *Server { return &Server{s.o, owner, s.note} }
 
 // Noting returns a server that calls note with each change.

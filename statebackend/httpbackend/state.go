@@ -45,8 +45,7 @@ func (s *Server) getState(w http.ResponseWriter, r *http.Request, t target) erro
 	return err
 }
 
-// removedError says by whom and when a workspace was removed, which version v records. To the
-// tools it is as if there was none.
+// removedError says who removed a workspace when, by version v. For the tools there is none.
 func removedError(t target, v statebackend.Version) error {
 	by := ""
 	if who := v.By(); who != "" {
@@ -85,8 +84,7 @@ func (s *Server) postState(w http.ResponseWriter, r *http.Request, t target) err
 	return err
 }
 
-// putState writes state if it may follow the current one. If the bytes are the same, the
-// request repeats one whose answer was lost, and no version is written.
+// putState writes state if it may follow the current one, and nothing if it repeats that one.
 func putState(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (statebackend.Version, error) {
 	_, same, err := l.Succeeds(ctx, state)
 	if same {
@@ -115,8 +113,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, t target) error 
 	})
 }
 
-// checkPost checks the owner of the state before the body is read, if the request names
-// a lock. Without one the owner is checked when the lock is taken.
+// checkPost checks the owner before the body is read; without a lock, the lock does so later.
 func (s *Server) checkPost(r *http.Request, t target, id string) error {
 	if id == "" {
 		return nil
@@ -130,8 +127,7 @@ func outlive(r *http.Request, limit time.Duration) (*http.Request, context.Cance
 	return r.WithContext(ctx), cancel
 }
 
-// underLock runs do with the lock of id, or with a temporary lock if id is empty, and
-// answers 200.
+// underLock runs do with the lock of id, or a temporary one if id is empty, and answers 200.
 func (s *Server) underLock(w http.ResponseWriter, r *http.Request, t target, id, operation string, do func(context.Context, *statebackend.Lock) error) error {
 	var err error
 	limit := writeTime
@@ -167,8 +163,7 @@ func (s *Server) underOwnLock(r *http.Request, t target, operation string, do fu
 	return err
 }
 
-// asLostLock turns a LockedError into a lost lock: the client believes that it holds
-// the lock itself.
+// asLostLock turns a LockedError into a lost lock: the client believes that it holds the lock.
 func asLostLock(err error) error {
 	if _, ok := errors.AsType[*statebackend.LockedError](err); ok && !errors.Is(err, statebackend.ErrAnother) {
 		return fmt.Errorf("%w: %w", statebackend.ErrLockLost, err)

@@ -28,8 +28,7 @@ type listResult struct {
 	Contents              []listEntry
 }
 
-// listEntry has no size and time: they would cost a request for each workspace,
-// and the tools read only the key.
+// listEntry has no size and time: each would cost a request, and the tools read only the key.
 type listEntry struct{ Key, StorageClass string }
 
 // listObjects answers ListObjectsV2. The continuation token is the last key returned.
@@ -94,8 +93,7 @@ func (f *Facade) keysUnder(ctx context.Context, prefix string) ([]string, error)
 	return slices.Compact(keys), nil
 }
 
-// workspaces lists the workspaces of one repository; none if the repository does not
-// exist yet.
+// workspaces lists the workspaces of one repository; none if it does not exist yet.
 func (f *Facade) workspaces(ctx context.Context, p Ref) ([]string, error) {
 	if strings.Contains(p.Repository, statebackend.WorkspaceVariable) {
 		return f.probeWorkspaces(ctx, p)

@@ -30,8 +30,7 @@ func (f *lockObjects) serveLock(w http.ResponseWriter, r *http.Request, p Ref) e
 	return errMethod(r)
 }
 
-// lock takes the lock. If another client holds it, that holder is remembered, since
-// the tool requests it next.
+// lock takes the lock. Another holder is remembered, since the tool requests it next.
 func (f *lockObjects) lock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	info, body, err := readLockInfo(r)
 	if err != nil {
@@ -61,12 +60,10 @@ func (f *lockObjects) lock(w http.ResponseWriter, r *http.Request, p Ref) error 
 	return nil
 }
 
-// unknownLock stands for an unknown lock id. The tools treat a holder without an id
-// as a broken lock, and do not wait for it.
+// unknownLock stands for an unknown id. The tools do not wait for a holder without an id.
 const unknownLock = "unknown"
 
-// acquire takes a lock, waits for it as the options say, and stores the error if it
-// does not get the lock.
+// acquire takes a lock, waits as the options say, and stores the error of a lock that is held.
 func (f *lockObjects) acquire(ctx context.Context, s *statebackend.Store, p Ref, info statebackend.LockInfo) (*statebackend.Lock, error) {
 	l, err := s.LockWithin(ctx, p.Workspace, info, f.o.LockWait, f.o.Done)
 	f.mu.Lock()
@@ -87,9 +84,8 @@ func (f *lockObjects) annotate(info *statebackend.LockInfo) {
 	info.Info += note
 }
 
-// showLock answers with the holder: this run itself, the holder that the last
-// attempt found, or, for force-unlock, the one in the registry. A following DELETE
-// releases the lock that was shown.
+// showLock answers with the holder, whom a following DELETE releases: this run itself, the one that
+// the last attempt found, or, for force-unlock, the one in the registry.
 func (f *lockObjects) showLock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	info, err := f.holder(r.Context(), p)
 	if err != nil {
@@ -151,8 +147,7 @@ func (f *lockObjects) holder(ctx context.Context, p Ref) (statebackend.LockInfo,
 	return held.Info, nil
 }
 
-// unlock releases the lock of this run, or forces the one last shown. As in
-// S3, deleting a missing object is not an error.
+// unlock releases the lock of this run, or forces the one last shown. A missing one is no error.
 func (f *lockObjects) unlock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	f.mu.Lock()
 	own := f.own[p]
@@ -182,8 +177,7 @@ func (f *lockObjects) unlock(w http.ResponseWriter, r *http.Request, p Ref) erro
 	return nil
 }
 
-// withLock runs do under the lock of this run. If the tool took none
-// (-lock=false, workspace delete), it takes a lock for this write alone.
+// withLock runs do under the run's lock, or one of its own (-lock=false, workspace delete).
 func (f *lockObjects) withLock(ctx context.Context, p Ref, operation string, do func(*statebackend.Lock) error) error {
 	f.mu.Lock()
 	own := f.own[p]

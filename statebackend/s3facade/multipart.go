@@ -18,15 +18,13 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxParts and maxComplete are S3's own limits, see
-// https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
+// S3's own limits: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
 const (
 	maxParts    = 10_000
 	maxComplete = 1 << 20
 )
 
-// upload is one multipart upload. Its parts are files, since several arrive at
-// once and an upload may be abandoned; only Complete loads the whole state.
+// upload is one multipart upload. Its parts are files, since it may be abandoned.
 type upload struct {
 	ref    Ref
 	dir    string
@@ -117,8 +115,7 @@ func (all *uploads) drop(id string, u *upload) error {
 	return u.remove()
 }
 
-// storePart stores one part. A part that is sent again replaces the earlier one, as in
-// S3.
+// storePart stores one part. One sent again replaces the earlier one, as in S3.
 func (all *uploads) storePart(w http.ResponseWriter, r *http.Request, u *upload, number string) error {
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 1 || n > maxParts {
@@ -172,8 +169,7 @@ type completeResult struct {
 	Location, Bucket, Key, ETag string
 }
 
-// complete joins the parts in the order of their numbers and writes the state. The
-// upload stays if that fails, so that the request can be repeated.
+// complete joins the parts by number and writes the state. If that fails the upload stays.
 func (all *uploads) complete(w http.ResponseWriter, r *http.Request, id string, u *upload) error {
 	body, err := readBody(r, maxComplete)
 	if err != nil {

@@ -42,10 +42,9 @@ func RepositoryOf(key string) (string, bool) {
 	return r, ok && r != ""
 }
 
-// RemoteKeySuffix and RemotePrefix build the "key" and "workspace_key_prefix"
-// arguments for terraform_remote_state: repository+RemoteKeySuffix and
-// RemotePrefix+repository. With the repository in the prefix, a listing queries only
-// the registry in question, even if only the tool can evaluate the name.
+// RemoteKeySuffix and RemotePrefix build "key" and "workspace_key_prefix" for
+// terraform_remote_state: repository+RemoteKeySuffix and RemotePrefix+repository. The prefix limits
+// a listing to that repository, even if only the tool can evaluate the name.
 const (
 	RemoteKeySuffix = remoteSuffix
 	RemotePrefix    = remotePrefix

@@ -23,7 +23,6 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// readBody returns the verified payload of a request.
 func readBody(r *http.Request, limit int64) ([]byte, error) {
 	var buf bytes.Buffer
 	if r.ContentLength > 0 && r.ContentLength <= limit {
@@ -35,10 +34,8 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// copyBody writes the payload of a request to w and verifies every hash that
-// the client sent: x-amz-content-sha256, Content-MD5, x-amz-checksum-* in the
-// header or in the trailer of an aws-chunked body. After an error, the written
-// bytes must not be used.
+// copyBody writes the payload to w and verifies every hash that the client sent: in the header, or
+// an aws-chunked body's trailer. After an error, the written bytes must not be used.
 func copyBody(w io.Writer, r *http.Request, limit int64) (int64, error) {
 	body := io.Reader(r.Body)
 	trailer := http.Header{}
@@ -61,8 +58,7 @@ const (
 	streaming     = "STREAMING-" // value of that header for aws-chunked bodies
 )
 
-// checksum is one hash of the payload and its expected value; want is empty if that
-// comes in the trailer.
+// checksum is one hash of the payload; want, the expected value, is empty if the trailer has it.
 type checksum struct {
 	hash.Hash
 	header, want string
@@ -70,8 +66,7 @@ type checksum struct {
 
 type checksums []*checksum
 
-// payloadHashes are the payload hashes of S3, see
-// https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html
+// S3's: https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html
 func payloadHashes() map[string]func() hash.Hash {
 	return map[string]func() hash.Hash{
 		"Content-Md5":              md5.New,
@@ -125,8 +120,8 @@ func (c checksums) verify(trailer http.Header) error {
 	return nil
 }
 
-// chunkReader decodes aws-chunked: lines of "<hex size>[;chunk-signature=…]",
-// that many bytes, an empty line; a chunk of size 0; then trailer lines, see
+// chunkReader decodes aws-chunked: "<hex size>[;chunk-signature=…]", that many bytes, an empty
+// line; after size 0, trailers:
 // https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming-trailers.html
 type chunkReader struct {
 	r       *bufio.Reader

@@ -24,30 +24,23 @@ import (
 type Options struct {
 	// AccessKey must be in the credential of every request; required.
 	AccessKey string
-	// Open returns the store of a repository; required. It is called once for each
-	// repository and value of Ref.Remote. {workspace} in the name is replaced before
-	// the call.
+	// Open returns the store of a repository, {workspace} replaced, once per Ref.Remote; required.
 	Open func(ctx context.Context, p Ref) (*statebackend.Store, error)
 	// Repositories are the repositories whose workspaces the bucket lists.
 	Repositories []string
-	// Workspaces are the workspaces to look for if the name of a repository contains
-	// {workspace}: a registry has no listing that would find them.
+	// Workspaces are tried if a repository's name contains {workspace}: no listing finds them.
 	Workspaces []string
-	// LockWait is how long an attempt waits for a lock that another client holds: the
-	// tools ask again only after up to 16 s. Done ends the waiting early.
+	// LockWait is how long to wait for a lock, until Done: tools ask again only after up to 16 s.
 	LockWait time.Duration
 	Done     <-chan struct{}
-	// LockNote returns text to add to the Info field of the locks that the run
-	// takes, which tells other clients where a lock came from; nil: nothing.
+	// LockNote returns text for the Info of the run's locks, on where they come from; nil: none.
 	LockNote func() string
-	// Taken is a lock that the caller took before the run and ends after it; nil: the
-	// tool locks. It is served as the default workspace of the only one of
-	// Repositories. Lock and unlock requests succeed without effect, writes go under
-	// Taken, and requests for any other state are refused, as is deleting this one.
+	// Taken is a lock that the caller took before the run and ends after it; nil: the tool locks.
+	// It is served as the default workspace of the only one of Repositories: locking and unlocking
+	// succeed without effect, writes go under Taken. Other states and its deletion are refused.
 	Taken *statebackend.Lock
-	// Persist is how long a write under Taken is repeated while the registry cannot be
-	// reached. Stored is called with each written version and its state, which must
-	// not be changed; nil: no callback.
+	// Persist is how long a write under Taken is repeated while the registry is away. Stored is
+	// called with each written version and its state, which must not be changed; nil: no callback.
 	Persist time.Duration
 	Stored  func(v statebackend.Version, state []byte)
 	// Loaded is called with each state that the tool reads and may write, and its User-Agent; nil: no callback.
@@ -56,9 +49,8 @@ type Options struct {
 	TempDir string
 	// MaxState bounds a state; 0: 512 MiB.
 	MaxState int64
-	// Failed receives each store error that ended a request, of which the tools get one
-	// line in the words of an S3 client; for contention see Refused. It must be safe for
-	// concurrent use; nil: no callback.
+	// Failed receives each store error that ended a request, since the tools get one line in S3's
+	// words; for contention see Refused. It must be safe for concurrent use; nil: no callback.
 	Failed func(err error)
 	// Logger gets one debug record for each request; nil: none.
 	Logger *slog.Logger
@@ -157,8 +149,7 @@ func (f *Facade) Refused() []error {
 	return slices.Collect(maps.Values(f.locks.refused))
 }
 
-// Lease returns the age and the duration of the lease that expires first among the
-// locks of this run; 0, 0 if none has a lease.
+// Lease returns age and duration of the run's lease that expires first; 0, 0 without any.
 func (f *Facade) Lease() (age, ttl time.Duration) {
 	f.locks.mu.Lock()
 	defer f.locks.mu.Unlock()
@@ -181,8 +172,8 @@ func (f *Facade) Written() []Ref {
 	return refs
 }
 
-// Close removes the files of unfinished uploads. It releases no lock: a tool that
-// was killed may have changed infrastructure without recording it.
+// Close removes the files of unfinished uploads. It releases no lock: a tool that was killed may
+// have changed infrastructure without recording it.
 func (f *Facade) Close() error { return f.uploads.close() }
 
 // ServeHTTP answers one request.
@@ -198,8 +189,7 @@ func (f *Facade) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// authorize checks the access key of the credential scope in the signature:
-// "AWS4-HMAC-SHA256 Credential=<key>/<date>/<region>/s3/aws4_request, ...".
+// authorize checks "AWS4-HMAC-SHA256 Credential=<access key>/<date>/<region>/s3/aws4_request, ...".
 func (f *Facade) authorize(r *http.Request) error {
 	_, scope, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
 	key, _, _ := strings.Cut(scope, "/")
@@ -283,9 +273,8 @@ type errorBody struct {
 	Resource string
 }
 
-// writeError decides the status of every failed request. The tools print the message
-// after several words of their own, so the details of a store error are left to Failed
-// and Refused.
+// writeError decides the status of every failed request. The tools print the message after several
+// words of their own, so details of store errors are left to Failed and Refused.
 func (f *Facade) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status, code := classifyError(err)
 	message := "okara says why"

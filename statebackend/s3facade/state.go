@@ -70,8 +70,7 @@ func (f *Facade) serveState(w http.ResponseWriter, r *http.Request, p Ref) error
 	return errMethod(r)
 }
 
-// getObject answers HEAD and GET. A HEAD always reads. A GET uses the bytes of the HEAD
-// before it: once, or any number of times for the later ranges of a download.
+// getObject answers HEAD, which reads, and GET, from a HEAD before: once, or for all later ranges.
 func (f *Facade) getObject(w http.ResponseWriter, r *http.Request, p Ref) error {
 	rng := r.Header.Get("Range")
 	later := rng != "" && !strings.HasPrefix(rng, "bytes=0-")
@@ -126,8 +125,7 @@ func (f *Facade) putObject(w http.ResponseWriter, r *http.Request, p Ref) error 
 	return nil
 }
 
-// storeState stores a state. It continues if the tool is gone: the bytes are complete, and
-// the last state of a killed tool is worth keeping.
+// storeState continues if the tool is gone: the last state of a killed tool is worth keeping.
 func (f *Facade) storeState(ctx context.Context, p Ref, data []byte) error {
 	f.read.forgetHead(p)
 	ctx = context.WithoutCancel(ctx)

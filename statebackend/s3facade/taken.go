@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// takenRef is the only workspace that a lock taken beforehand is served as, whatever
-// its real name: the tool uses its default workspace.
+// takenRef is what a lock taken beforehand is served as: the tool uses its default workspace.
 func (o Options) takenRef() Ref {
 	return Ref{Repository: o.Repositories[0], Workspace: defaultWorkspace}
 }
@@ -29,8 +28,7 @@ func (f *Facade) checkTaken(r *http.Request, p object) error {
 	return &s3Error{http.StatusForbidden, "AllAccessDisabled", "this run has only one state, which cannot be deleted"}
 }
 
-// serveTakenLock answers for a lock that the run already has: the tool can lock and
-// unlock as it likes, which does not end the real lock.
+// serveTakenLock lets the tool lock and unlock as it likes, which does not end the real lock.
 func (f *Facade) serveTakenLock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	switch r.Method {
 	case http.MethodPut:
@@ -61,8 +59,8 @@ func (f *Facade) serveTakenLock(w http.ResponseWriter, r *http.Request, p Ref) e
 	return errMethod(r)
 }
 
-// Persist writes a state, and repeats the write for up to wait while the registry cannot
-// be reached. A write whose outcome is unknown is repeated too, as the next version.
+// Persist writes a state, and repeats that for up to wait, if the outcome is open as a next
+// version.
 func Persist(ctx context.Context, l *statebackend.Lock, data []byte, wait time.Duration) (statebackend.Version, error) {
 	begin := time.Now()
 	for pause := minPersistPause; ; pause = min(2*pause, maxPersistPause) {

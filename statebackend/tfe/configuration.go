@@ -37,8 +37,7 @@ const (
 	uploadTime = 5 * time.Minute
 )
 
-// remote reports whether the runs of a workspace are executed here, by a record that was
-// settled; by another one, whether that may be.
+// runsHere reports whether a workspace's runs are executed here; if r was not settled, maybe.
 func (s *books) runsHere(r *statebackend.Record) bool {
 	return s.runs != nil && r != nil && r.Mode == modeRemote
 }
@@ -97,8 +96,7 @@ func (s configurations) addRoutes(t table) {
 	t.addRoute("GET", "configuration-versions/{id}", s.showConfiguration)
 }
 
-// createConfiguration answers with the address to which a configuration is uploaded. It
-// stores nothing.
+// createConfiguration answers with the address for an upload. It stores nothing.
 func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Request, p workspaceRef, _ commandID, g access.Grant) error {
 	var body struct {
 		Data struct {
@@ -132,8 +130,7 @@ func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Reque
 	return sendDocument(w, http.StatusCreated, document{Data: d})
 }
 
-// uploadsOf lists the uploads of a configuration, which is valid only if there is exactly
-// one, and all uploads of its workspace.
+// uploadsOf lists a configuration's uploads, valid only if it is one, and all of its workspace.
 func (s configurations) uploadsOf(ctx context.Context, c configurationID) (repo *oci.Repo, its, all []format.ConfigurationTag, err error) {
 	if repo, err = s.books.runs.Repository(c.asWorkspace(), c.record); err != nil {
 		return nil, nil, nil, err
@@ -149,8 +146,7 @@ func (s configurations) uploadsOf(ctx context.Context, c configurationID) (repo 
 	return repo, its, all, nil
 }
 
-// mayStore refuses another upload if too many unused ones are stored. It deletes some that
-// are too old.
+// mayStore refuses an upload if too many unused ones are stored, and deletes some old ones.
 func (s configurations) mayStore(ctx context.Context, c configurationID) error {
 	repo, _, all, err := s.uploadsOf(ctx, c)
 	if err != nil {
@@ -213,8 +209,7 @@ func errTwice(c configurationID) error {
 	return conflictError("already uploaded", "configuration version %s was uploaded more than once: run the command again", c)
 }
 
-// storeConfiguration accepts an upload, once: a later upload must have the same bytes,
-// like the repetition of a request whose answer was lost.
+// storeConfiguration accepts an upload once; a repeated request must have the same bytes.
 func (s configurations) storeConfiguration(w http.ResponseWriter, r *http.Request, t signedUpload) error {
 	c, err := parseConfigurationID(t.Workspace)
 	if err != nil || s.books.runs == nil {

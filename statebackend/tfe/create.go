@@ -22,14 +22,12 @@ import (
 )
 
 const (
-	// maxInline bounds the body that announces a state, which may contain the state:
-	// tools before 1.6 send it that way, and all tools add their outputs.
+	// maxInline bounds the body that announces a state, with its outputs or, before 1.6, all of it.
 	maxInline = 32 << 20
-	// inlineCopies is how many copies of such a body are in memory: the body itself, and
-	// twice its content.
+	// inlineCopies is how often it is in memory: the body itself, and twice its content.
 	inlineCopies = 3
-	// maxCommandAge is how long a command that never locked may write. After that, a lock
-	// that was ended by force may have left no trace.
+	// maxCommandAge is how long a command that never locked may write: a lock that was ended by
+	// force may have left no trace after that.
 	maxCommandAge = 6 * 24 * time.Hour
 	maxLineage    = 256
 )
@@ -40,9 +38,8 @@ type announcement struct {
 	Lineage string
 	MD5     string
 	Force   bool
-	// State is the state itself; clients that upload it do not send it here. The
-	// document may hold more of the state's content, in clear even if the tool
-	// encrypts the state; that is not read.
+	// State is the state itself, unless it is uploaded. The document may hold more of its content,
+	// in clear even if the tool encrypts the state; that is not read.
 	State []byte
 }
 
@@ -78,9 +75,8 @@ func (s versionWrites) addRoutes(t table) {
 	t.onWorkspace("PATCH", "workspaces/{id}/state-versions", manage, s.rollback)
 }
 
-// createVersion begins the write of a state, or completes it if the state is in the
-// body. The tools print the text of this answer but not that of a failed upload, so
-// every check that is possible here is made here.
+// createVersion begins the write of a state, or completes it if the state is in the body. All
+// possible checks are here: the tools print this answer's text but not that of a failed upload.
 func (s versionWrites) createVersion(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	var d announcementDoc
 	release, err := s.readAnnouncement(w, r, g, &d)
@@ -154,8 +150,7 @@ func (s versionWrites) pendingVersion(r *http.Request, p workspaceRef, h command
 	return resource{Type: versionKind, ID: p.pendingID(t.Serial, h), Attributes: a}, nil
 }
 
-// mayUpload checks whether the state of a signed upload could be stored now. It reserves
-// nothing: the upload checks again.
+// mayUpload checks whether an announced state could be stored now; the upload checks that again.
 func (s versionWrites) mayUpload(ctx context.Context, p workspaceRef, h commandID, t signedUpload) error {
 	if at, l, mine := s.writer.stores.findHeld(ctx, p, t.Lock); mine {
 		if err := at.store.Check(ctx, at.workspace, t.Lock); err != nil || t.Force {
@@ -176,8 +171,8 @@ func (s versionWrites) mayUpload(ctx context.Context, p workspaceRef, h commandI
 	return at.followsHead(ctx, head, err, t)
 }
 
-// mayWrite interprets the result of checking the lock of a signed upload. nil: it is
-// held, or the command did not lock and the workspace is free.
+// mayWrite interprets the result of checking the lock of a signed upload. nil: it is held, or the
+// command did not lock and the workspace is free.
 func (s stateWriter) mayWrite(err error, h commandID, t signedUpload) error {
 	locked, isLocked := errors.AsType[*statebackend.LockedError](err)
 	switch {
@@ -198,8 +193,8 @@ func lockOfWrite(lock string, serial uint64) string {
 	return lock + "-w" + strconv.FormatUint(serial, 10)
 }
 
-// followsHead decides from the manifests whether the state of a signed upload may follow the
-// head; err is the error of reading the head. An equal state is a repetition.
+// followsHead decides from manifests whether the announced state may follow the head, which is read
+// with err. An equal state is a repetition.
 func (at located) followsHead(ctx context.Context, head statebackend.Version, err error, t signedUpload) error {
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
@@ -228,8 +223,7 @@ func checksum(state []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// rollback stores an earlier state again, under the lock of the request if it has
-// one, else under a temporary lock.
+// rollback stores an earlier state again, under the lock of the request or else a temporary one.
 func (s versionWrites) rollback(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	var d struct {
 		Data struct {
@@ -284,8 +278,7 @@ func (s versionWrites) restore(r *http.Request, g access.Grant, p workspaceRef, 
 		info.ID = newCommandID(s.gate.now()).lockID()
 		info.Operation = restored
 		err = s.writer.locker.withOwnLock(ctx, p, h, info, func(l *statebackend.Lock) error {
-			// okara wrote the operation of the version, so it is enough to detect a
-			// repeated request.
+			// okara wrote the operation of the version, so it reveals a repeated request.
 			if v, err = l.Head(ctx); err == nil && v.Operation == restored {
 				return nil
 			}

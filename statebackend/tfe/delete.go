@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// deleteWorkspace deletes a workspace under a temporary lock; by safe-delete only one that
-// manages no resources.
+// deleteWorkspace deletes a workspace under a temporary lock; safe-delete one without resources.
 func (s workspaceWrites) deleteWorkspace(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	at, err := s.records.books.stores.locate(r.Context(), p)
 	if err != nil {
@@ -68,9 +67,8 @@ func (s workspaceWrites) deleteWorkspace(w http.ResponseWriter, r *http.Request,
 	return noContent(w)
 }
 
-// endVariables returns the function that deletes the variables and settings of a workspace.
-// If it has some, that needs the right to set them: a new workspace of the name begins
-// without.
+// endVariables returns what deletes the variables and settings of a workspace, so that a new one of
+// its name has none. If there are some, that needs the right to set them.
 func (s *books) endVariables(r *http.Request, p workspaceRef, g access.Grant) (end func(context.Context) error, err error) {
 	book, err := s.open(r.Context(), p.organization)
 	if err != nil {
@@ -92,8 +90,7 @@ func (s *books) endVariables(r *http.Request, p workspaceRef, g access.Grant) (e
 	return func(ctx context.Context) error { return book.EndWorkspace(ctx, p.workspace, authorOf(g.Caller)) }, err
 }
 
-// deletedBy reports whether the caller has just deleted the workspace, so that the
-// request repeats one whose answer was lost.
+// deletedBy reports whether the caller has just deleted the workspace: a repeated request.
 func (at located) deletedBy(g access.Grant, now time.Time) bool {
 	r := at.record
 	return r != nil && r.Deleted && r.By == authorOf(g.Caller) && now.Sub(r.Updated) <= repeated

@@ -34,8 +34,8 @@ func newRefusal(status int, title, format string, args ...any) error {
 	return &refusal{status, title, fmt.Errorf(format, args...)}
 }
 
-// errAbsent is for a resource that certainly does not exist: the tools create a resource
-// that is reported missing, and plan from nothing. A failed lookup is another error.
+// errAbsent is for what certainly does not exist, and no failed lookup: the tools create what is
+// reported missing, and plan from nothing.
 func errAbsent(format string, args ...any) error {
 	return newRefusal(http.StatusNotFound, "not found", format, args...)
 }
@@ -60,15 +60,14 @@ func tooLarge(limit int64) error {
 	return newRefusal(http.StatusRequestEntityTooLarge, "too large", "the body exceeds %s", text.Size(limit))
 }
 
-// answered is an error of a store or a registry, with its status. The tools repeat any
-// 5xx for minutes, so 5xx is only for errors that may pass.
+// answered is an error of a store or a registry, with its status; 5xx only if it may pass, since
+// the tools repeat those for minutes.
 type answered struct {
 	err    error
 	status int
 	title  string
 }
 
-// knownErrors are all of these errors. The first match counts.
 func knownErrors() []answered {
 	return []answered{
 		{statebackend.ErrAnother, http.StatusForbidden, "lock held by another caller"},
@@ -92,8 +91,7 @@ func knownErrors() []answered {
 	}
 }
 
-// classifyError returns the status of an error, its title, and the details that the client
-// may see.
+// classifyError returns an error's status and title, and the details that the client may see.
 func classifyError(err error) (status int, title, detail string) {
 	if e, ok := errors.AsType[*refusal](err); ok {
 		return e.status, e.title, states.Remedy(err)

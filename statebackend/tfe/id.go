@@ -21,8 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// workspaceRef is the subject of a request: a workspace, an organization (if workspace
-// is empty), or the whole server (if both are).
+// workspaceRef is what a request concerns: a workspace, an organization, or all if both are empty.
 type workspaceRef struct{ organization, workspace string }
 
 // String is the form in which rights, records and messages name it.
@@ -38,9 +37,8 @@ func (p workspaceRef) urlKey() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(p.organization + "\x00" + p.workspace))
 }
 
-// commandID is H: it identifies one command of a tool, as 26 lower-case characters of
-// base32: 40 bits of Unix time, 88 random ones. "" means no command, which makes the id
-// of a workspace the stable one.
+// commandID is H: it identifies one command of a tool, as 26 lower-case characters of base32: 40
+// bits of Unix time, 88 random ones. "" means none, as in the stable id of a workspace.
 type commandID string
 
 const (
@@ -85,8 +83,7 @@ func (h commandID) createdAt() time.Time {
 // lockID returns the id of the lock of a command, which must not be "".
 func (h commandID) lockID() string { return "tfe-" + string(h) }
 
-// lockIDOf returns the id of the lock for a request: that of its command, or that of
-// its subject if the workspace was named by its stable id.
+// lockIDOf returns the id of a request's lock: its command's, or its subject's with a stable id.
 func lockIDOf(h commandID, c access.Caller) string {
 	if h != "" {
 		return h.lockID()
@@ -102,9 +99,8 @@ func (p workspaceRef) workspaceID(h commandID) string {
 	return "ws-" + p.urlKey() + "." + string(h)
 }
 
-// shortID returns the id of a workspace for the provider hashicorp/tfe, which accepts 16
-// letters and digits. The first ones are derived from the organization, so that the
-// workspace can be found through it. A short id is never a K.
+// shortID returns an id for the provider hashicorp/tfe: 16 letters and digits, the first of which
+// are derived from the organization, to find the workspace by. It is never a K.
 func (p workspaceRef) shortID() string {
 	for n := 0; ; n++ {
 		id := organizationLetters(p.organization) + variables.Letters(strconv.Itoa(n)+"\x00"+p.organization+"\x00"+p.workspace, variables.IDLength-lettersOfOrganization)
@@ -135,8 +131,7 @@ func (p workspaceRef) versionID(n int64) string {
 	return "sv-" + p.urlKey() + "." + strconv.FormatInt(n, 10)
 }
 
-// pendingID returns the id of a version that is being uploaded, by a command or, for "",
-// by a script that named the workspace by its stable id.
+// pendingID returns the id of a version being uploaded, by a command or, for "", by a script.
 func (p workspaceRef) pendingID(serial uint64, h commandID) string {
 	id := "sv-" + p.urlKey() + ".p" + strconv.FormatUint(serial, 10)
 	if h == "" {
@@ -149,8 +144,7 @@ func (p workspaceRef) outputID(n int64, name string) string {
 	return "wsout-" + p.urlKey() + "." + strconv.FormatInt(n, 10) + "." + base64.RawURLEncoding.EncodeToString([]byte(name))
 }
 
-// projectID returns the id of a project, which is only a label. Older ids without an
-// organization are in use as well.
+// projectID returns the id of a project, only a label. Older ids lack the organization.
 func projectID(organization, name string) string {
 	if organization != "" {
 		name = organization + "\x00" + name
@@ -165,8 +159,7 @@ const (
 	maxID        = 2048
 )
 
-// parseWorkspaceID parses an id made by [workspaceRef.workspaceID]. Like all parsers of ids it
-// accepts one spelling of each id; any other is not found.
+// parseWorkspaceID undoes [workspaceRef.workspaceID]. All parsers of ids accept just one spelling.
 func parseWorkspaceID(id string, now time.Time) (workspaceRef, commandID, error) {
 	rest, ok := cutID(id, "ws-")
 	key, tail, with := strings.Cut(rest, ".")
@@ -245,8 +238,7 @@ func parseOutputID(id string) (output, error) {
 	return output{p, n, name}, nil
 }
 
-// parseProjectID returns the organization of a project, "" if the id has none, and the
-// project's name.
+// parseProjectID returns the organization, "" if the id has none, and the name of a project.
 func parseProjectID(id string) (organization, name string, err error) {
 	rest, ok := cutID(id, "prj-")
 	name, text := parseText(rest)
@@ -296,8 +288,7 @@ func validOrganization(name string) bool {
 	return err == nil && len(name) <= maxName
 }
 
-// validWorkspace reports whether a store can have a workspace of this name. Names of new
-// workspaces are more restricted: [newName].
+// validWorkspace reports whether a store can have the name. New names are restricted to [newName].
 func validWorkspace(name string) bool {
 	return validText(name, maxWorkspace) && name != "." && name != ".."
 }
@@ -307,8 +298,7 @@ func validText(s string, limit int) bool {
 	return s != "" && len(s) <= limit && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
 
-// validLabel accepts labels that clients set and others read. It rejects invisible
-// characters and those that change the direction of the following text.
+// validLabel accepts labels shown to others: no characters that hide, or change the direction.
 func validLabel(s string, limit int) bool {
 	return validText(s, limit) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }

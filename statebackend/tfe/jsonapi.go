@@ -56,8 +56,7 @@ func toAll(list []resource) relation {
 	return relation{refs}
 }
 
-// sendDocument sends a document. It is encoded before the status is written, and never cached,
-// since tools act on its content.
+// sendDocument encodes before it writes the status. Answers are never cached: tools act on them.
 func sendDocument(w http.ResponseWriter, status int, d any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -96,8 +95,7 @@ const (
 	bodyTime   = 10 * time.Second
 )
 
-// readBody reads a document of at most limit bytes into v; the right must have been
-// checked before. An empty body leaves v unchanged.
+// readBody reads at most limit bytes into v, after the right was checked. Empty, it leaves v.
 func (s *gate) readBody(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if r.ContentLength != 0 && (err != nil || media != mediaType && media != "application/json") {
@@ -175,8 +173,7 @@ type listMeta struct {
 	Pagination pagination `json:"pagination"`
 }
 
-// readPage reads page[number] and page[size]. A value that is not a number counts as the
-// default, and one that is too large as the maximum; the tools send only valid ones.
+// readPage reads page[number] and page[size]: the default for no number, the maximum for more.
 func readPage(q url.Values) page {
 	p := page{number: 1, size: pageSize}
 	if n, err := strconv.Atoi(q.Get("page[number]")); err == nil && n > 0 {

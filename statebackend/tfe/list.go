@@ -17,8 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// readableWorkspaces lists the workspaces of an organization that a caller may read, sorted by
-// name. For a split organization these are the workspaces with a record.
+// readableWorkspaces lists what a caller may read, by name; if split, workspaces with a record.
 func (s *stores) readableWorkspaces(ctx context.Context, organization string, g access.Grant) ([]statebackend.Workspace, error) {
 	store, err := s.openNamed(ctx, organization)
 	if err != nil {
@@ -88,8 +87,7 @@ type filter struct {
 	project        string    // name; "": any
 }
 
-// maxFilters bounds the parts of a filter, each of which is compared with each
-// workspace.
+// maxFilters bounds the parts of a filter, each of which is compared with each workspace.
 const maxFilters = 64
 
 func newFilter(organization string, q url.Values) (filter, error) {

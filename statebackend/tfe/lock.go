@@ -19,8 +19,7 @@ import (
 // operation is the operation of locks that are taken through this API.
 const operation = "tfe.v2"
 
-// lockBody is the body that the tools send, in one of two forms: some versions of go-tfe
-// do not wrap it in a document.
+// lockBody is the tools' body, which some versions of go-tfe do not wrap in a document.
 type lockBody struct {
 	Reason string `json:"reason"`
 	Data   struct {
@@ -52,8 +51,7 @@ type locker struct {
 	signer signer
 }
 
-// lock takes the lock of a workspace. If it is held the answer is 409 and not 423: at
-// 423 the tools do not wait, whatever their timeout is.
+// lock takes the lock of a workspace. One that is held is 409: at 423 the tools never wait.
 func (s locks) lock(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	var body lockBody
 	if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
@@ -84,8 +82,7 @@ func (s locker) lockInfo(r *http.Request, p workspaceRef, h commandID, g access.
 	}
 }
 
-// runPage returns the page of the run that the caller is, on this server or in a CI system;
-// "" if it is none.
+// runPage returns the page of the run that calls, on this server or in a CI system; else "".
 func (s locker) runPage(r *http.Request, p workspaceRef, g access.Grant) string {
 	base := s.signer.publicURL(r)
 	if id, n, ok := runOf(g.Caller); ok && base != "" {
@@ -94,7 +91,7 @@ func (s locker) runPage(r *http.Request, p workspaceRef, g access.Grant) string 
 	return printableText(g.Origin["run"])
 }
 
-// runOf returns the run whose token the caller has, whose subject is ID/NUMBER/ATTEMPT.
+// runOf returns the run that a token is for: its subject is ID/NUMBER/ATTEMPT.
 func runOf(c access.Caller) (id, number string, ok bool) {
 	part := strings.Split(c.Subject, "/")
 	if c.Mode != "run" || len(part) != 3 {
@@ -103,8 +100,7 @@ func runOf(c access.Caller) (id, number string, ok bool) {
 	return part[0], part[1], true
 }
 
-// maxShort bounds, in characters, a field of the lock information, whose total size is
-// limited.
+// maxShort bounds, in characters, a field of the lock information, whose size is limited.
 const maxShort = 64
 
 // holderName names a caller, with the address that the request comes from.
@@ -116,8 +112,8 @@ func (s locker) holderName(r *http.Request, c access.Caller) string {
 	return clipText(name, 2*maxShort) + "@" + clipText(printableText(s.gate.kit.Guard.ClientIP(r)), maxShort)
 }
 
-// takeExisting takes the lock of an existing workspace. known is a recent list to begin with, or
-// nil. The lock is not fresh if this server had it already.
+// takeExisting takes the lock of an existing workspace. known is a recent list or nil. fresh is
+// false if this server had the lock already.
 func (s locker) takeExisting(ctx context.Context, p workspaceRef, h commandID, info statebackend.LockInfo, known *statebackend.Listing) (l *statebackend.Lock, fresh bool, err error) {
 	s.recent.forget(p)
 	store, err := s.stores.openNamed(ctx, p.organization)
@@ -151,9 +147,8 @@ func (at located) mayLock(ctx context.Context, h commandID) error {
 	return notOlder(h, at.workspaceRef, at.record)
 }
 
-// takeIn locks if fit accepts the list that locking begins with. A command may repeat the
-// request for its lock. A script whose subject already has the lock is refused, since
-// another script of that subject took it.
+// takeIn locks if fit accepts the first list. A command may repeat the request for its lock. A
+// script whose subject has the lock is refused: another script of that subject took it.
 func (s locker) takeIn(ctx context.Context, store *statebackend.Store, known *statebackend.Listing, workspace string, h commandID, info statebackend.LockInfo, fit func(context.Context, *statebackend.Listing) error) (l *statebackend.Lock, fresh bool, err error) {
 	lockWhen := store.LockWhen
 	if known != nil {
@@ -184,18 +179,16 @@ func lockFree(ctx context.Context, l *statebackend.Listing, workspace string) er
 	return conflictError("workspace already locked", "workspace %q is locked by %s since %s, lock id %s", workspace, orUnknown(held.Info.Who), formatTime(held.Info.Created), held.Info.ID)
 }
 
-// answerLock answers with the workspace and its lock only. Clients that lock or unlock
-// need no more, and it sends no request.
+// answerLock answers with the workspace and its lock only: enough for clients, without a request.
 func (s locks) answerLock(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant, held *statebackend.Held) error {
 	d := s.docs.workspaceResource(p, h, g, nil).withLock(held)
 	delete(d.Relationships, "project")
 	return sendDocument(w, http.StatusOK, document{Data: s.docs.forClient(r, d)})
 }
 
-// unlock ends the lock of the command, or of the subject for a stable id. A repeated
-// request may find the next lock, of another client. For a command that is a success,
-// since no other client has its lock id. A script gets a refusal, since its lock cannot
-// be distinguished from that of another script of the same subject.
+// unlock ends the lock of the command, or of the subject for a stable id. If another client holds
+// the next lock, the request of a command is a repetition and succeeds, since no other client has
+// its lock id. A script's is refused, since scripts of one subject share an id.
 func (s locks) unlock(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	at, err := s.locker.findLocked(r.Context(), p)
 	if err != nil {
@@ -219,8 +212,7 @@ func (s locks) unlock(w http.ResponseWriter, r *http.Request, p workspaceRef, h 
 	return s.answerLock(w, r, p, h, g, nil)
 }
 
-// findLocked finds the locks of a workspace, which need not exist any more. It sends no
-// request where the configuration decides.
+// findLocked finds the locks of a workspace, existing or not, if possible without a request.
 func (s locker) findLocked(ctx context.Context, p workspaceRef) (located, error) {
 	if reserved, _ := s.gate.split(p.organization); reserved {
 		return s.stores.locate(ctx, p)
@@ -247,8 +239,7 @@ func (s locks) checkNotExecuting(ctx context.Context, p workspaceRef) error {
 	return nil
 }
 
-// forceUnlock ends the lock of the workspace, whichever client holds it. The holder's
-// next write is refused.
+// forceUnlock ends the lock, whichever client holds it. The holder's next write is refused.
 func (s locks) forceUnlock(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	if err := s.checkNotExecuting(r.Context(), p); err != nil {
 		return err

@@ -12,15 +12,12 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// Move moves what decides about the runs of organizations from the repositories of their
-// states, where versions up to commit 6129cd06 kept it and whoever may write states may
-// write it, to the repositories beside them. It is for one time only: what is pushed in
-// the old form afterwards must decide nothing. It may be repeated after an error.
-// A dry run moves nothing; undecided are the organizations where it found something, which it
-// logs.
+// Move moves what decides about the runs of organizations to the repositories beside their states:
+// versions up to commit 6129cd06 kept it where whoever may write states may write it. It is for one
+// time only, since what is pushed in the old form afterwards must decide nothing; after an error it
+// may be repeated. A dry run only logs what it finds, in the undecided organizations.
 //
-// What cannot be read is logged, and stays: it may be forged, and must not keep the rest
-// from being moved.
+// What cannot be read is logged and stays: it may be forged, and must not stop the rest.
 func Move(ctx context.Context, o Options, organizations []string, dry bool, log *slog.Logger) (undecided []string, err error) {
 	for _, name := range organizations {
 		store, err := o.Open(ctx, name)

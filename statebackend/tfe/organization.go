@@ -64,14 +64,12 @@ func (s *gate) allowOrganization(r *http.Request, action rights.Action) (string,
 	return name, g, err
 }
 
-// showOrganization answers for every name that a state can have: organizations are not
-// created before they are used.
+// showOrganization answers for every possible name: organizations are not created before use.
 func (s organizations) showOrganization(w http.ResponseWriter, r *http.Request, name string, g access.Grant) error {
 	return sendDocument(w, http.StatusOK, document{Data: s.organizationResource(name, g)})
 }
 
-// showEntitlements reports what an organization can do. Without operations the tools run
-// where they are started.
+// showEntitlements reports what works. Without operations the tools run where they are started.
 func (s organizations) showEntitlements(w http.ResponseWriter, r *http.Request, name string, _ access.Grant) error {
 	can := map[string]bool{"state-storage": true, "operations": s.operations}
 	for _, cannot := range []string{
@@ -83,8 +81,7 @@ func (s organizations) showEntitlements(w http.ResponseWriter, r *http.Request, 
 	return sendDocument(w, http.StatusOK, document{Data: resource{Type: "entitlement-sets", ID: "org-" + name, Attributes: can}})
 }
 
-// ping identifies this API. It checks no right, since the tools call it before they have
-// a token.
+// ping identifies this API. It checks no right: the tools have no token yet.
 func (s organizations) ping(w http.ResponseWriter, _ *http.Request) error { return noContent(w) }
 
 type userAttributes struct {
@@ -92,7 +89,7 @@ type userAttributes struct {
 	Service  bool   `json:"is-service-account"`
 }
 
-// account reports the caller of a token. The tools use it to test a pasted token.
+// account reports the caller of a token: the tools test a pasted one.
 func (s organizations) account(w http.ResponseWriter, r *http.Request) error {
 	g, err := s.gate.allowRef(r, rights.Read, workspaceRef{})
 	if err != nil {

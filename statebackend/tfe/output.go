@@ -30,14 +30,13 @@ type outputs struct {
 	n     int64
 	names []string
 	all   map[string]states.Output
-	// typed says that the tools may build the values from what is sent. Otherwise
-	// the types are left out, and the tools read the whole state themselves.
+	// typed says that the tools may build the values from what is sent. Otherwise the types are
+	// left out, and the tools read the whole state.
 	typed     bool
 	encrypted bool // by OpenTofu: the outputs are unknown
 }
 
-// readOutputs reads the outputs of a state. Their content is not trusted: it comes from
-// the client that wrote the state.
+// readOutputs reads the outputs of a state, whose content is not trusted.
 func readOutputs(of workspaceRef, n int64, state []byte) (outputs, error) {
 	o := outputs{of: of, n: n}
 	all, err := states.Outputs(state)
@@ -71,8 +70,7 @@ func (s outputRoutes) addRoutes(t table) {
 	t.addRoute("GET", "state-version-outputs/{id}", s.showOutput)
 }
 
-// outputsOf reads the outputs of version n; the caller calls release to free their
-// memory.
+// outputsOf reads the outputs of version n; the caller calls release to free their memory.
 func (s outputRoutes) outputsOf(ctx context.Context, g access.Grant, at located, n int64) (o outputs, release func(), err error) {
 	release = func() {}
 	_, err = at.view(ctx, n, func(state []byte) (err error) {
@@ -87,8 +85,7 @@ func (s outputRoutes) outputsOf(ctx context.Context, g access.Grant, at located,
 	return o, release, absentState(at.workspaceRef, n, err)
 }
 
-// newestOutputs is outputsOf for the version that the last list showed as the newest. If
-// that is gone there is a newer one, so the error must not be not found.
+// newestOutputs is outputsOf for the newest listed version; if that is gone, the error is no 404.
 func (s outputRoutes) newestOutputs(ctx context.Context, g access.Grant, at located, n int64) (outputs, func(), error) {
 	o, release, err := s.outputsOf(ctx, g, at, n)
 	if e, ok := errors.AsType[*refusal](err); ok && e.status == http.StatusNotFound {
@@ -104,9 +101,8 @@ type workspaceOutput struct {
 	Value     json.RawMessage `json:"value"`
 }
 
-// includedOutputs returns the outputs of the newest version as parts of the workspace,
-// with the ids by which the sensitive ones can be read. There are none if the state is
-// encrypted by OpenTofu.
+// includedOutputs returns the outputs of the newest version as parts of the workspace, with ids to
+// read sensitive ones by; none if OpenTofu encrypted the state.
 func (s outputRoutes) includedOutputs(ctx context.Context, g access.Grant, at located) (list []resource, release func(), err error) {
 	states, err := at.states(ctx)
 	if err != nil {
@@ -131,9 +127,8 @@ func (s outputRoutes) includedOutputs(ctx context.Context, g access.Grant, at lo
 	return list, release, nil
 }
 
-// currentOutputs answers with the outputs of the newest version, all on one page, since
-// the tools read only one. Without a state the list is empty: the tools would treat not
-// found as an error.
+// currentOutputs answers with the newest version's outputs, on one page: the tools read no other.
+// Without a state the list is empty: not found would be an error.
 func (s outputRoutes) currentOutputs(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
 	at, v, err := s.stores.currentVersion(r.Context(), p, h)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -194,8 +189,7 @@ func (s outputRoutes) openOutputs(r *http.Request, g access.Grant, p workspaceRe
 	return s.outputsOf(r.Context(), g, at, n)
 }
 
-// outputAttributes are the attributes of an output. A sensitive value is null; clients
-// that may see it read that output by its id.
+// outputAttributes are the attributes of an output. A sensitive value is null; its id reads it.
 type outputAttributes struct {
 	Name         string          `json:"name"`
 	Sensitive    bool            `json:"sensitive"`
@@ -204,8 +198,7 @@ type outputAttributes struct {
 	DetailedType json.RawMessage `json:"detailed-type,omitempty"`
 }
 
-// list returns the outputs as resources. For a state that OpenTofu encrypted it returns one
-// without a value, since an empty list would mean that there are none.
+// list returns the outputs; of an encrypted state one without a value, since none means none.
 func (o outputs) list() []resource {
 	if o.encrypted {
 		const name = "encrypted"
@@ -262,8 +255,7 @@ func simpleType(t json.RawMessage) string {
 	return "string"
 }
 
-// isExact reports whether every number in a JSON value survives a client that parses
-// numbers as 64-bit floats and encodes them again.
+// isExact reports whether every number in a JSON value survives a client with 64-bit floats.
 func isExact(value json.RawMessage) bool {
 	dec := json.NewDecoder(bytes.NewReader(value))
 	dec.UseNumber()

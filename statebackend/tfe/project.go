@@ -88,8 +88,7 @@ type projectBody struct {
 	} `json:"data"`
 }
 
-// create stores nothing: the tools create a project before its first workspace, whose
-// record then holds the label.
+// create stores nothing: the label of a project is in the records of its workspaces, which follow.
 func (p projects) create(w http.ResponseWriter, r *http.Request, organization string, _ access.Grant) error {
 	var body projectBody
 	if err := p.gate.readBody(w, r, smallBody, &body); err != nil {
@@ -109,7 +108,6 @@ func validProject(name string) bool {
 	return validLabel(name, 4*maxProject) && len([]rune(name)) <= maxProject
 }
 
-// show answers for every label, since there is no list of the labels in use.
 func (projects) show(w http.ResponseWriter, _ *http.Request, named namedProject) error {
 	return sendDocument(w, http.StatusOK, document{Data: projectResource(named.organization, named.name)})
 }

@@ -26,8 +26,7 @@ func (s RunStatus) isFinal() bool {
 	return slices.Contains([]RunStatus{RunPlannedAndFinished, RunApplied, RunErrored, RunDiscarded, RunCanceled}, s)
 }
 
-// isExecuting reports whether the run is executing, so that only the run may end the lock of
-// its workspace.
+// isExecuting reports whether the run executes, so that only it may end the lock of its workspace.
 func (s RunStatus) isExecuting() bool {
 	return slices.Contains([]RunStatus{RunPlanning, RunConfirmed, RunApplying}, s)
 }
@@ -112,8 +111,7 @@ func (s runRoutes) addRoutes(t table) {
 	t.addRoute("GET", "organizations/{organization}/capacity", s.showCapacity)
 }
 
-// createRun queues a run of an uploaded configuration. The workspace is named in the body,
-// so the caller must first have the right to run anything.
+// createRun queues a run of an upload. A right to run is needed before the body tells where.
 func (s runRoutes) createRun(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.gate.allowRef(r, rights.Run, workspaceRef{}); err != nil {
 		return err
@@ -163,8 +161,8 @@ func (s runRoutes) createRun(w http.ResponseWriter, r *http.Request) error {
 // largeBody bounds the body of a run, which may have many variables.
 const largeBody = 256 << 10
 
-// queueRun queues a run, and records it with its configuration. The key of a run covers what the request asks for but not the
-// variables of the workspace, so a repeated request is one run even if they changed.
+// queueRun queues a run, and records it with its configuration. The key of a run does not cover the
+// variables of the workspace: a repeated request is one run even if they changed.
 func (s runRoutes) queueRun(ctx context.Context, c configurationID, o RunOptions, given variables.Given, g access.Grant) (Run, error) {
 	repo, its, _, err := s.configurations.uploadsOf(ctx, c)
 	switch {
@@ -279,8 +277,7 @@ func (r Run) isConfirmable() bool {
 	return r.Status == RunPlanned || r.Status == RunPlannedAndSaved
 }
 
-// runResource returns a run as a resource. The tools skip missing parts (cost estimates,
-// policies, task stages).
+// runResource returns a run. The tools skip missing parts (cost estimates, policies, task stages).
 func (s runReader) runResource(id runID, run Run, g access.Grant) resource {
 	may := s.gate.mayAct(g, rights.Run, id.organization, id.workspace)
 	stops := slices.Contains([]RunStatus{RunPending, RunPlanning, RunConfirmed, RunApplying}, run.Status)
@@ -335,8 +332,7 @@ func (s runRoutes) listRunEvents(w http.ResponseWriter, r *http.Request) error {
 	return answerPage[resource](w, r, nil, nil)
 }
 
-// actionHandler returns the handler of an action. A caller that approves a plan has seen that plan,
-// since a run has only one.
+// actionHandler returns the handler of an action. Who approves has seen the run's only plan.
 func (s runRoutes) actionHandler(action RunAction) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id, g, err := s.reader.findRun(r, runPrefix, rights.Run)
@@ -372,8 +368,8 @@ func (s runRoutes) actionHandler(action RunAction) func(http.ResponseWriter, *ht
 	}
 }
 
-// listRuns lists the runs of a workspace. The tools only count from it what their own run
-// waits for, and would also count runs that only plan, so these are left out for a tool.
+// listRuns lists the runs of a workspace. Tools only count what their run waits for, but would
+// count runs that only plan: they get none of these.
 func (s runRoutes) listRuns(w http.ResponseWriter, r *http.Request, p workspaceRef, _ commandID, g access.Grant) error {
 	view, err := s.reader.runs.View(r.Context(), p.asWorkspace())
 	if err != nil {
@@ -414,8 +410,7 @@ func (s runRoutes) waitingQueue(r *http.Request) (string, access.Grant, RunQueue
 	return organization, g, q, nil
 }
 
-// runQueue lists the waiting runs. The tools subtract the running ones from the position,
-// and print how many must end first.
+// runQueue lists the waiting runs. The tools print the position less the running ones.
 func (s runRoutes) runQueue(w http.ResponseWriter, r *http.Request) error {
 	_, g, q, err := s.waitingQueue(r)
 	if err != nil {

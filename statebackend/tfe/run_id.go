@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// runID is the parsed id of a run, its plan or its apply. record identifies the creation
-// of the workspace: a workspace that is created again has other runs.
+// runID is the parsed id of a run, its plan or its apply. record identifies the creation of the
+// workspace: after another it has other runs.
 type runID struct {
 	workspaceRef
 	record string
@@ -72,8 +72,7 @@ func parseRecordID(id, prefix string) (p workspaceRef, record, tail string, err 
 	return p, part[1], part[2], nil
 }
 
-// configurationID is the parsed id of a configuration version. Nothing is stored before
-// the upload, so the id contains all that is known.
+// configurationID is the parsed id of a configuration version: all that is known before the upload.
 type configurationID struct {
 	workspaceRef
 	record string

@@ -37,8 +37,8 @@ type phaseAttributes struct {
 	Log        string `json:"log-read-url"`
 }
 
-// phaseStatus returns the status of a plan or an apply. Readers of the log stop only at
-// "canceled", "errored", "finished" and "unreachable".
+// phaseStatus returns the status of a plan or an apply. Readers of the log stop only at "canceled",
+// "errored", "finished" and "unreachable".
 func (r Run) phaseStatus(p Phase) string {
 	planned := r.Plan != "" || r.Status == RunPlannedAndFinished
 	switch {
@@ -75,8 +75,7 @@ func (s phases) addRoutes(t table) {
 	t.addRoute("GET", "logs/{token}", s.readLog)
 }
 
-// phaseResource returns a plan or an apply as a resource, with a signed address for its log, since
-// readers of a log send no token.
+// phaseResource returns a plan or an apply, with a signed log address: readers send no token.
 func (s phases) phaseResource(r *http.Request, id runID, run Run, g access.Grant, p Phase) (resource, error) {
 	at := id.withPrefix(prefixOf(p))
 	token, err := s.signer.issue(signedUpload{Kind: signedLog, Workspace: at}, g.Caller, s.time+logTime)
@@ -107,8 +106,7 @@ func (s phases) showPhase(p Phase) func(http.ResponseWriter, *http.Request) erro
 	}
 }
 
-// logHeader returns the text before the log of a phase. The tools drop the first three
-// lines of an apply, which on other servers repeat those of the plan.
+// logHeader is the text before a log. The tools drop three lines of an apply, elsewhere the plan's.
 func (r runID) logHeader(p Phase) string {
 	if p == PhasePlan {
 		return string(rune(startOfText))
@@ -226,8 +224,7 @@ func (s phases) showPlan(as func(PlanDocument) (any, error)) service.Handler {
 	}
 }
 
-// forTool returns a plan in the form that the tools accept for display. Sensitive values
-// are replaced by others of the same kind.
+// forTool returns a plan in the tools' form, with other values of the same kind for sensitive ones.
 func (d PlanDocument) forTool() (any, error) {
 	var plan struct {
 		Format   string                    `json:"format_version"`
@@ -277,8 +274,7 @@ func redactChange(change map[string]any) {
 	}
 }
 
-// redactMarked replaces the values that marks call sensitive by text derived from by, so that
-// values which differ between the two sides still do.
+// redactMarked replaces marked, sensitive values by text from by: different ones stay different.
 func redactMarked(value, marks any, by string) any {
 	all, _ := marks.(bool)
 	switch v := value.(type) {

@@ -16,42 +16,34 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Runs stores the runs of workspaces of execution mode remote, and executes them. It is
-// called after the right was checked and the client's input was validated; it checks no
-// rights.
+// Runs stores and executes the runs of workspaces of execution mode remote. Callers have checked
+// the right and the client's input.
 //
-// If another process decides and does not answer, errors wrap
-// [oci.ErrUnavailable].
+// If another process decides and does not answer, errors wrap [oci.ErrUnavailable].
 type Runs interface {
-	// View returns the runs of a workspace. Most commands need it, so it must be
-	// cheap.
+	// View returns the runs of a workspace. Most commands need it, so it must be cheap.
 	View(ctx context.Context, w Workspace) (RunView, error)
-	// Open returns the id of the record of a workspace, and creates the record if there
-	// is none. It may be called again.
+	// Open returns the id of a workspace's record, which it creates if there is none.
 	Open(ctx context.Context, w Workspace, by access.Caller) (record string, err error)
 	// Repository returns the repository of a record's uploads. It sends no request.
 	Repository(w Workspace, record string) (*oci.Repo, error)
-	// CheckEnvironment refuses an environment variable that has a meaning for the run
-	// itself.
+	// CheckEnvironment refuses an environment variable that has a meaning for the run itself.
 	CheckEnvironment(name string) error
-	// Create queues a run. If there is a run with the same key that is at most 10
-	// minutes old, it returns that one, since the answer was lost. ErrNoRun: this is
-	// not the record of the workspace; ErrTooManyRuns.
+	// Create queues a run, or returns the one with the same key of the last 10 minutes, whose
+	// answer was lost. ErrNoRun: this is not the record of the workspace; ErrTooManyRuns.
 	Create(ctx context.Context, w Workspace, record string, n NewRun) (Run, error)
-	// Act decides about a run; the first decision wins. Repeating the action by the same
-	// caller is not an error, whatever came after it. ErrNoRun; ErrRunStatus.
+	// Act decides about a run; the first decision wins. The same caller may repeat an action,
+	// whatever came after it. ErrNoRun; ErrRunStatus.
 	Act(ctx context.Context, w Workspace, record string, n int, d Decision) (Run, error)
-	// Log reads at most limit bytes of the log of a phase from an offset on. The bytes at
-	// an offset never change, on any replica; a log only grows. end says that nothing
-	// follows, also if there never was a log. If there is nothing at the offset yet, Log
-	// may wait for some seconds.
+	// Log reads at most limit bytes of a phase's log from an offset on. The bytes at an offset
+	// never change, on any replica. end says that nothing follows, also if there never was a log.
+	// If there is nothing at the offset yet, Log may wait for some seconds.
 	Log(ctx context.Context, w Workspace, record string, n int, p Phase, offset, limit int64) (part []byte, end bool, err error)
 	// PlanJSON returns the [PlanDocument] of a run with a saved plan; nil if there is none.
 	PlanJSON(ctx context.Context, w Workspace, record string, n int) ([]byte, error)
 	// Queue returns the waiting and running runs of an organization.
 	Queue(ctx context.Context, organization string) (RunQueue, error)
-	// End ends the record of a workspace that is being deleted, if it has one.
-	// ErrRunPending while a run is not final.
+	// End ends the record, if any, of a deleted workspace. ErrRunPending while a run is not final.
 	End(ctx context.Context, w Workspace, by access.Caller) error
 }
 
@@ -72,8 +64,7 @@ type RunView struct {
 	Runs   []Run  // newest first: all that are not final, and the newest of the others
 }
 
-// RunQueue holds the waiting runs of an organization, in the order in which they will
-// start, and the number of running ones.
+// RunQueue is an organization's waiting runs, in order of start, and the number of running ones.
 type RunQueue struct {
 	Waiting []QueuedRun
 	Running int
@@ -148,8 +139,7 @@ const (
 	RunCanceled           RunStatus = "canceled"
 )
 
-// PlanDocument is the tool's description of a plan: the output of `show -json`, and the
-// schemas of its resources from `providers schema -json`.
+// PlanDocument is a plan as `show -json` has it, with the schemas of `providers schema -json`.
 type PlanDocument struct {
 	Plan    json.RawMessage `json:"plan"`
 	Schemas json.RawMessage `json:"schemas"`
@@ -183,10 +173,9 @@ const (
 	RunForceCancel RunAction = "force-cancel" // only after RunCancel
 )
 
-// ForLeader reports whether a request below /api/v2/ concerns runs, so that of several
-// servers the one that executes them must answer it. path is the path of the request
-// without the part before /api/v2/. Uploads are not included, since they are large and
-// need only the registry.
+// ForLeader reports whether a request below /api/v2/ concerns runs, so that the server that
+// executes them must answer it. path is without what precedes /api/v2/. Uploads are not included:
+// they are large and need only the registry.
 func ForLeader(r *http.Request, path string) bool {
 	rest, ok := strings.CutPrefix(path, prefix)
 	part := strings.Split(rest, "/")
@@ -215,8 +204,7 @@ func ForLeader(r *http.Request, path string) bool {
 	return false
 }
 
-// Signed reports whether a path carries its own signed right, such as that of a log: the
-// tools send no token there.
+// Signed reports whether a path carries its own signed right, such as that of a log, and no token.
 func Signed(path string) bool {
 	return strings.HasPrefix(path, prefix+"logs/") || strings.HasPrefix(path, prefix+"uploads/")
 }
@@ -228,9 +216,9 @@ const (
 	maxRecent = 16 << 20
 )
 
-// recent keeps the lists from which workspaces were shown to commands. A command reads
-// its workspace twice and then locks it: one list serves all three, as if the command
-// were slow. The command ID is as old as the list, so that a later deletion is noticed.
+// recent keeps the lists from which commands saw workspaces. A command reads its workspace twice
+// and then locks it: one list serves all three, as if the command were slow. The command ID is as
+// old as the list, so that a later deletion is noticed.
 type recent struct {
 	mu   sync.Mutex // guards the fields below
 	kept map[reader]dated

@@ -23,57 +23,48 @@ type Options struct {
 	Kit  *service.Kit  // the common handling of requests; opens bodies
 	Keys *keyring.Ring // signs the addresses of uploads
 
-	// Open returns the store of a state NAME, the same one at each call, since a
-	// store remembers the locks that its process won. It must read strictly
-	// (statebackend.Options.StrictReads), and have the same MaxState as this handler.
+	// Open returns the store of a state NAME, always the same one, since it remembers the locks it
+	// won. It must read strictly (statebackend.Options.StrictReads), with this handler's MaxState.
 	// oci.ErrNotFound: no state can have that name.
 	Open func(ctx context.Context, name string) (*statebackend.Store, error)
-	// Allow decides about a request, before anything is looked up, and records
-	// the decision. Without workspace the request concerns anything in the
-	// organization, and without organization anything at all: then every valid token
-	// may read, and a token that may run something may run. An error is an
-	// [access.Refusal].
+	// Allow decides about a request, before anything is looked up, and records that. Without
+	// workspace it concerns anything in the organization, without that anything at all: then every
+	// valid token may read, and one that may run something may run. Errors are [access.Refusal].
 	Allow func(r *http.Request, action rights.Action, organization, workspace string) (access.Grant, error)
 	// Right returns the right that Allow requires, for [access.Grant.May].
 	Right func(action rights.Action, organization, workspace string) rights.Right
-	// Organizations returns the names that a caller may see: those of the
-	// configuration, and those for which states were written.
+	// Organizations returns the configured names, and those with states, that a caller may see.
 	Organizations func(ctx context.Context, g access.Grant) ([]string, error)
 	// Renew makes the next call of Organizations look for new ones.
 	Renew func()
-	// Split tells how the workspaces of an organization are stored. reserved: the
-	// NAMEs "ORGANIZATION.*" belong to its workspaces and are not organizations;
-	// fresh: each new workspace gets such a NAME.
+	// Split tells how an organization's workspaces are stored. reserved: the NAMEs "ORGANIZATION.*"
+	// are its workspaces and no organizations; fresh: each new workspace gets such a NAME.
 	Split func(organization string) (reserved, fresh bool)
 	// Mode returns the execution mode of new workspaces that do not set one; "": local.
 	Mode func(organization string) string
-	// Wrote is called with the NAME of each repository in which a state was stored or
-	// deleted. The returned channel is closed once other servers can find the
-	// organization in their lists, or never will by this call; nil: it is not waited for.
+	// Wrote is called with the NAME of each repository in which a state was stored or deleted. The
+	// channel closes when other servers can list the organization, or never will; nil: no waiting.
 	Wrote func(ctx context.Context, name string) <-chan struct{}
-	// PublicURL returns the address by which the client reaches this server, such as
-	// "https://okara.example.com/base", without a slash at the end. "": not known,
-	// and then states come in the body of the request that announces them.
+	// PublicURL returns this server's address for the client: "https://okara.example.com/base", no
+	// slash at the end; "": unknown, and states come in the body that announces them.
 	PublicURL func(r *http.Request) string
 
 	Runs    Runs          // of workspaces of execution mode remote; nil: the tools run where they are started
 	RunTime time.Duration // limit of a run
 
-	// SnapshotInterval is how often the tools store a state while they apply; 0:
-	// only when they are done.
+	// SnapshotInterval is how often the tools store a state while they apply; 0: only at the end.
 	SnapshotInterval time.Duration
 	MaxState         int64           // bounds a state in bytes
 	Memory           int64           // bounds all states that are being received, in bytes
 	Sealer           artifact.Sealer // seals variables; nil: there are no state keys, and no variable can be sensitive
-	// Moved waits until what decides about the runs of an organization is where writers of
-	// states cannot push, or refuses; see [Move]. nil: nothing has to be moved.
+	// Moved waits until what decides about an organization's runs is out of reach for writers of
+	// states, or refuses; see [Move]. nil: nothing has to be moved.
 	Moved func(ctx context.Context, organization string) error
 	Now   func() time.Time
 }
 
 const (
-	// requestTime bounds the work of a request at the registry. The tools have no
-	// time-out.
+	// requestTime bounds a request's work at the registry. The tools have no time-out.
 	requestTime = 30 * time.Second
 	// maxSpooled bounds the configurations that are being received, in bytes.
 	maxSpooled = 2 << 30
@@ -90,8 +81,7 @@ func New(o Options) http.Handler {
 // prefix is the path of all routes.
 const prefix = "/api/v2/"
 
-// newTable makes the handlers and their routes. HEAD works wherever GET does, and no GET
-// changes anything.
+// newTable makes the handlers and their routes. HEAD works like GET, which changes nothing.
 func newTable(o Options) table {
 	sign := signer{o.Keys, o.Now, o.PublicURL}
 	memory := newLimiter(o.Memory)
@@ -175,8 +165,7 @@ func (t table) handler() http.Handler {
 	})
 }
 
-// setHeader sets the headers of every answer. The tools identify the API by the first
-// answer, whatever its status.
+// setHeader sets each answer's headers. The tools identify the API by the first, of any status.
 func setHeader(h http.Header) {
 	h.Set("TFP-API-Version", "2.6") // below 2.5 `cloud` stops
 	h.Set("TFP-AppName", "Terraform Enterprise")
@@ -206,8 +195,8 @@ func wrongMethod(allowed []string) service.Handler {
 	}
 }
 
-// limitTime bounds the time of a request at the registry. One that changes something is
-// completed, and recorded, if its client disconnects; a lock would then be nobody's.
+// limitTime bounds the time at the registry. A change is completed, and recorded, if its client
+// disconnects; but not a lock, which would be nobody's.
 func limitTime(r *http.Request) (*http.Request, context.CancelFunc) {
 	ctx := r.Context()
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && !strings.HasSuffix(r.URL.Path, "/actions/lock") {
@@ -228,8 +217,7 @@ type gate struct {
 	finder *finder // of the workspaces of short ids
 }
 
-// wrapErrors makes an http.Handler of h, whose errors become documents. [gate.allowRef] fills in
-// the caller.
+// wrapErrors makes h's errors documents. [gate.allowRef] fills in the caller.
 func (s *gate) wrapErrors(h service.Handler) http.Handler {
 	return s.kit.Handle(func(w http.ResponseWriter, r *http.Request) error {
 		return h(w, r.WithContext(statebackend.WithCaller(r.Context(), "", "")))
@@ -251,8 +239,7 @@ func (s *gate) mayChangeSets(g access.Grant, organization string) bool {
 	return s.mayAll(g, rights.Write, organization) && s.mayAll(g, rights.Run, organization)
 }
 
-// allowRef decides whether a request may act on a workspaceRef, before anything is looked
-// up. A name that no organization can have is not found.
+// allowRef decides about a workspaceRef before anything is looked up. Bad names are not found.
 func (s *gate) allowRef(r *http.Request, action rights.Action, p workspaceRef) (access.Grant, error) {
 	noOrganization := p.organization != "" && (!validOrganization(p.organization) || s.isReserved(p.organization))
 	noWorkspace := p.workspace != "" && !validWorkspace(p.workspace)
@@ -274,15 +261,13 @@ func (s *gate) allowRef(r *http.Request, action rights.Action, p workspaceRef) (
 }
 
 const (
-	// manage is [rights.Write] for changes that a run must not make to its own
-	// workspace, although it may write the state.
+	// manage is [rights.Write] for changes that a run must not make to its own workspace.
 	manage rights.Action = "manage"
 	// modeOfRuns is the mode of callers that are runs.
 	modeOfRuns = "run"
 )
 
-// isReserved reports whether a NAME belongs to a workspace of a split organization, which
-// has only the address ORGANIZATION/WORKSPACE.
+// isReserved reports whether a NAME is that of a split organization's workspace, and no address.
 func (s *gate) isReserved(name string) bool {
 	for i, c := range name {
 		if c != '.' {
@@ -306,8 +291,7 @@ func handleOne[T any](resolve func(*http.Request, rights.Action) (T, error), act
 	}
 }
 
-// onWorkspace adds a route with a workspace in its path, for callers that have the right to
-// the action there.
+// onWorkspace adds a route with a workspace in its path, for callers with the right there.
 func (t table) onWorkspace(method, path string, action rights.Action, h workspaceHandler) {
 	t.addRoute(method, path, t.gate.workspaceHandler(action, h))
 }

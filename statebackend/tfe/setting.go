@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// A setting of a workspace is stored if it has an effect here, or if its absence makes no
-// difference. A setting that users rely on and that would have no effect is refused.
+// A setting is stored if it has an effect here, or nobody would miss that; else it is refused.
 
 // requestedSettings are the settings in a body; nil: not set.
 type requestedSettings struct {
@@ -71,8 +70,7 @@ func hasDecisions(d variables.Settings) bool {
 	return d.Project != "" || d.Mode != "" || len(d.Options) > 0
 }
 
-// applyDecisions returns a record in which decisions replace what it says about runs: whoever may
-// write states may write records.
+// applyDecisions lets d replace what a record, which writers of states may write, says about runs.
 func applyDecisions(r statebackend.Record, d variables.Settings) statebackend.Record {
 	r.Project = d.Project
 	r.Mode = d.Mode
@@ -88,8 +86,7 @@ func applyDecisions(r statebackend.Record, d variables.Settings) statebackend.Re
 	return r
 }
 
-// settleRecord reads what decides about the runs of a workspace, and replaces in its record what
-// that says about them.
+// settleRecord reads what decides about a workspace's runs, which replaces what its record says.
 func (s *books) settleRecord(ctx context.Context, at *located) (err error) {
 	if at.book, err = s.open(ctx, at.organization); err != nil {
 		return err
@@ -102,7 +99,7 @@ func (s *books) settleRecord(ctx context.Context, at *located) (err error) {
 	return err
 }
 
-// settleRemote is settle where the record does not say that nothing runs here.
+// settleRemote is settleRecord where the record does not say that nothing runs here.
 func (s *books) settleRemote(ctx context.Context, at *located) error {
 	if !s.runsHere(at.liveRecord()) {
 		return nil

@@ -51,8 +51,7 @@ type stateWriter struct {
 	wrote  func(ctx context.Context, name string) <-chan struct{}
 }
 
-// receiveUpload receives the announced bytes. It answers 200 once they are stored, also for a
-// repeated request, so that one whose answer was lost can be sent again.
+// receiveUpload answers 200 once the announced bytes are stored, also for a repeated request.
 func (s uploads) receiveUpload(w http.ResponseWriter, r *http.Request) error {
 	t, err := s.signer.redeem(r.PathValue("token"))
 	if err != nil {
@@ -115,12 +114,11 @@ func (s uploads) readState(w http.ResponseWriter, r *http.Request) ([]byte, erro
 	return state, nil
 }
 
-// fewBytes is how much of a body of unknown length is read before memory for the
-// longest one is reserved.
+// fewBytes of a body of unknown length are read before memory for the longest is reserved.
 const fewBytes = 1 << 20
 
-// readOnce is [httpserve.ReadBody] that holds a body of unknown length in memory only
-// once: growing by doubling would take up to three times the reserved memory.
+// readOnce is [httpserve.ReadBody] that holds a body of unknown length only once: growth by
+// doubling takes up to three times the reserved memory.
 func readOnce(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength >= 0 {
 		return httpserve.ReadBody(w, r, limit)
@@ -162,7 +160,7 @@ func (s uploads) discardDuplicate(w http.ResponseWriter, r *http.Request, t sign
 	return nil
 }
 
-// recordWrite records that a state was stored, or that it was not, and what keeps it then.
+// recordWrite records that a state was stored, or was not, and what keeps it then.
 func recordWrite(g access.Grant, p workspaceRef, c access.Change, v statebackend.Version, err error) {
 	status := http.StatusOK
 	if err != nil {
@@ -255,8 +253,7 @@ func putFollowing(ctx context.Context, l *statebackend.Lock, state []byte, force
 	return v, false, err
 }
 
-// withOwnLock runs do under a temporary lock, if the workspace still exists. A repeated
-// request may end the lock of the first one; then do runs again.
+// withOwnLock runs do under a temporary lock, again if a repeated request has ended that one.
 func (s locker) withOwnLock(ctx context.Context, p workspaceRef, h commandID, info statebackend.LockInfo, do func(*statebackend.Lock) error) error {
 	var err error
 	for range 2 {
@@ -285,18 +282,15 @@ func unlockAlways(ctx context.Context, l *statebackend.Lock) error {
 // maxUploads bounds the concurrent uploads of one subject.
 const maxUploads = 4
 
-// newLimiter returns a limiter of the memory of the states that are being received, in
-// total and for each subject. No request waits for memory: a slow upload may take hours,
-// and the tools retry after a 503.
+// newLimiter returns a limiter of the memory of received states, in total and for each subject. No
+// request waits for memory: a slow upload may take hours, and the tools retry after a 503.
 //
-// A subject has at most half of the memory, or one upload that needs more. So a subject
-// that sends large states one byte a second leaves room for others.
+// A subject has at most half of it, or one larger upload: sending slowly blocks nobody else.
 func newLimiter(size int64) *service.Limiter[string] {
 	return service.NewLimiter[string](service.Limits{Total: size, Share: max(size/2, 1), Count: maxUploads})
 }
 
-// reserveMemory reserves n bytes for a caller, at most the whole memory, until release is
-// called. It fails if they are not available.
+// reserveMemory reserves n bytes, at most the whole memory, until release is called, or fails.
 func reserveMemory(l *service.Limiter[string], c access.Caller, n int64) (release func(), err error) {
 	release, ok := l.Acquire(subjectOf(c), n)
 	if !ok {
@@ -325,9 +319,8 @@ const (
 	signedLog           signedKind = "log" // serves a log; the id of the plan or apply is in Workspace
 )
 
-// signedUpload is the content of an upload address. The request comes without a token,
-// and may reach any replica, so it carries all that was decided when the address was
-// issued.
+// signedUpload is the content of an upload address: all that was decided when it was issued, since
+// the request has no token and may reach any replica.
 type signedUpload struct {
 	Kind      signedKind `json:"k"`
 	Workspace string     `json:"w"` // its id, with the command ID if there is one
@@ -350,8 +343,7 @@ type signer struct {
 	publicURL func(r *http.Request) string // Options.PublicURL
 }
 
-// issue returns the token of a signed upload for a caller, valid from now on for the given
-// time, or until the caller's own token ends.
+// issue returns the token of a signed upload, valid for life or until the caller's own token ends.
 func (k signer) issue(t signedUpload, c access.Caller, life time.Duration) (string, error) {
 	var ends time.Time
 	t.Proof, ends = c.Proof()
@@ -373,8 +365,7 @@ func errUploadURL() error {
 	return newRefusal(http.StatusForbidden, "forbidden", "this upload address is not valid; run the command again for a new one")
 }
 
-// redeem parses a token. The signature is checked before the time, so that only a token
-// that was once valid is reported as expired.
+// redeem parses a token. The signature comes first: only one that was valid is reported as expired.
 func (k signer) redeem(token string) (signedUpload, error) {
 	part := strings.Split(token, ".")
 	if len(token) > maxUploadToken || len(part) != 3 || !k.keys.Verify(signUpload, part[0], part[2], part[1]) {

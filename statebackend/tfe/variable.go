@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// variableRoutes are the routes for variables of workspaces. Those of sets are in
-// variable_set.go.
+// variableRoutes are the routes for variables of workspaces; variable_set.go has those of sets.
 type variableRoutes struct {
 	gate   *gate
 	finder *finder
@@ -36,8 +35,7 @@ func (v variableRoutes) addRoutes(t table) {
 		t.addRoute("DELETE", path+"/{variable}", handleOne(v.findVariable, manage, v.delete))
 	}
 	t.addRoute("GET", "workspaces/{id}/all-vars", handleOne(v.holderIn, rights.Read, v.listAll))
-	// The routes of older clients: the workspace is in the filter, in the body, or is
-	// found by the variable.
+	// Of older clients: the workspace is in the filter, in the body, or found by the variable.
 	t.addRoute("GET", "vars", handleOne(v.holderIn, rights.Read, v.list))
 	t.addRoute("POST", "vars", v.createNamed)
 	t.addRoute("GET", "vars/{variable}", handleOne(v.findVariable, rights.Read, v.show))
@@ -148,8 +146,8 @@ func (v variableRoutes) holderWith(r *http.Request, action rights.Action) (holde
 	return v.ofWorkspace(r, *found, v.finder.issueID(*found), action)
 }
 
-// ofWorkspace decides about a request for the variables of a workspace. To change what a
-// run gets needs the right to run, even if this server executes no runs: another one may.
+// ofWorkspace decides about a workspace's variables. To change what a run gets needs the right to
+// run, even if this server executes no runs: another one may.
 func (v variableRoutes) ofWorkspace(r *http.Request, p workspaceRef, id string, action rights.Action) (h holder, err error) {
 	h = holder{workspaceRef: p, id: id}
 	if h.g, err = v.gate.allowRef(r, action, p); err != nil {
@@ -174,8 +172,7 @@ func (h holder) variables(ctx context.Context) ([]variables.Variable, error) {
 	return h.book.Variables(ctx, h.workspace)
 }
 
-// variableAttributes are the attributes of a variable. The value of a sensitive one is
-// null, in every answer.
+// variableAttributes are a variable's attributes. A sensitive value is null, in every answer.
 type variableAttributes struct {
 	Key         string  `json:"key"`
 	Value       *string `json:"value"`
@@ -254,8 +251,7 @@ type variableBody struct {
 	} `json:"data"`
 }
 
-// applyTo writes a body into a variable. A sensitive variable stays sensitive; otherwise
-// its value could be read.
+// applyTo writes a body into a variable. Sensitive stays sensitive, or its value could be read.
 func (b variableBody) applyTo(to *variables.Variable) error {
 	a := b.Data.Attributes
 	if to.Sensitive && a.Sensitive != nil && !*a.Sensitive {
@@ -320,8 +316,7 @@ func (v variableRoutes) create(w http.ResponseWriter, r *http.Request, h holder)
 	return v.makeVariable(w, r, h, body)
 }
 
-// createNamed creates a variable of the workspace that the body names, so the caller must
-// first have the right to run anything.
+// createNamed creates a variable. A right to run is needed before the body tells where.
 func (v variableRoutes) createNamed(w http.ResponseWriter, r *http.Request) error {
 	if _, err := v.gate.allowRef(r, rights.Run, workspaceRef{}); err != nil {
 		return err
@@ -374,8 +369,7 @@ func (v variableRoutes) keepVariable(r *http.Request, h holder, one variables.Va
 	return nil
 }
 
-// keepAlone removes a new variable if another client created one with the same key meanwhile:
-// if neither saw the other before, each sees it now.
+// keepAlone removes a new variable if another client made one of its key, which both see by now.
 func (v variableRoutes) keepAlone(r *http.Request, h holder, one variables.Variable) error {
 	var err error
 	if h.book, err = v.books.open(r.Context(), h.organization); err != nil {

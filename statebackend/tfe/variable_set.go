@@ -13,8 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// setRoutes are the routes for sets of variables. A set belongs to its organization: to
-// change one needs the right to all of the organization.
+// setRoutes are the routes for sets. To change one needs the right to all of its organization.
 type setRoutes struct {
 	gate   *gate
 	finder *finder
@@ -43,8 +42,8 @@ func (s setRoutes) addRoutes(t table) {
 	}
 }
 
-// allowAll decides about a request that concerns all of an organization. To change what
-// runs get needs the right to run, even if this server executes none: another one may.
+// allowAll decides about all of an organization. To change what runs get needs the right to run,
+// even if this server executes none: another one may.
 func (s setRoutes) allowAll(r *http.Request, action rights.Action, organization string) (access.Grant, error) {
 	g, err := s.gate.allowRef(r, action, workspaceRef{organization: organization})
 	if err != nil || action != manage {
@@ -56,9 +55,8 @@ func (s setRoutes) allowAll(r *http.Request, action rights.Action, organization 
 	return g, nil
 }
 
-// allowProject decides whether a workspace may come into a project, or leave it. If the
-// project uses sets of variables, its workspaces get them as if they used each. "" is the
-// default project, which is open to all callers.
+// allowProject decides whether a workspace may join or leave a project, whose sets of variables its
+// workspaces get as if they used each. "" is the default project, open to all callers.
 func (s *books) allowProject(r *http.Request, p workspaceRef, project string) error {
 	g, err := s.gate.allowRef(r, manage, p)
 	if err != nil || project == "" || s.gate.mayChangeSets(g, p.organization) {
@@ -120,8 +118,7 @@ type setAttributes struct {
 	Projects    int    `json:"project-count"`
 }
 
-// setResource returns a set as a resource, with the workspaces that the caller may read.
-// Only the answer for a single set lists its variables.
+// setResource returns a set with the workspaces that the caller may read, but no variables.
 func (s setRoutes) setResource(g access.Grant, organization string, set variables.Set, uses []variables.Use) resource {
 	workspaces := []ref{}
 	projects := []ref{}

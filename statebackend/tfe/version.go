@@ -28,8 +28,7 @@ const (
 	statusDiscarded = "discarded" // the version has no state: the workspace was deleted
 )
 
-// versionAttributes are the attributes of a version. A pending version has both upload
-// addresses, since `cloud` stops if one is missing.
+// versionAttributes are a version's. Pending, it has both upload addresses, which `cloud` needs.
 type versionAttributes struct {
 	Serial     uint64 `json:"serial"`
 	Lineage    string `json:"lineage,omitempty"`
@@ -58,8 +57,8 @@ func (s versions) addRoutes(t table) {
 	t.addLong("GET", "state-versions/{id}/download", handleOne(s.gate.findVersion, rights.Read, s.downloadVersion))
 }
 
-// versionOf returns a stored version as a resource. h is the command ID in the
-// workspace's id; the state may be in memory under the lock of that command.
+// versionOf returns a stored version as a resource. h is the command ID in the workspace's id: its
+// lock may have the state in memory.
 func (k signer) versionOf(r *http.Request, p workspaceRef, h commandID, v statebackend.Version) resource {
 	id := p.versionID(v.N)
 	a := versionAttributes{
@@ -76,12 +75,11 @@ func (k signer) versionOf(r *http.Request, p workspaceRef, h commandID, v stateb
 	return resource{Type: versionKind, ID: id, Attributes: a, Relationships: map[string]relation{"workspace": relationTo("workspaces", p.workspaceID(""))}}
 }
 
-// commandIDQuery carries the command ID in the address of a download, since the id of a
-// version does not contain it.
+// commandIDQuery carries the command ID in a download's address, since a version's id lacks it.
 const commandIDQuery = "handle"
 
-// address returns the address of a route. The tools need an absolute one where they send
-// no token; it is relative if the address of the server is not known.
+// address returns the address of a route, relative if the server's is not known. The tools need an
+// absolute one where they send no token.
 func (k signer) address(r *http.Request, route string) string {
 	if base := k.publicURL(r); base != "" {
 		return base + prefix + route
@@ -111,8 +109,7 @@ func toolVersion(tool string) string {
 	return printableText(version)
 }
 
-// sendSnapshots tells the tools how often to store a state during an apply: without it
-// `cloud` stores none before the end.
+// sendSnapshots tells the tools how often to store a state during an apply: `cloud` has no default.
 func (t table) sendSnapshots(h service.Handler) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("X-Terraform-Snapshot-Interval", strconv.Itoa(int(t.snapshots/time.Second)))
@@ -120,10 +117,9 @@ func (t table) sendSnapshots(h service.Handler) service.Handler {
 	}
 }
 
-// holding returns the lock of a request if this process won it. Then the workspace need
-// not be looked up: deleting it requires that lock. Another process may have taken the
-// lock over since for a request of the same command; the next request under the lock
-// finds that out.
+// findHeld returns the lock of a request if this process won it. Then the workspace need not be
+// looked up: deleting it requires that lock. Whether another process has taken it over since, for
+// the same command, the next request under the lock finds out.
 func (s *stores) findHeld(ctx context.Context, p workspaceRef, lock string) (located, *statebackend.Lock, bool) {
 	at := []located{{workspaceRef: p, name: p.organization, workspace: p.workspace}}
 	if reserved, _ := s.gate.split(p.organization); reserved {
@@ -141,9 +137,8 @@ func (s *stores) findHeld(ctx context.Context, p workspaceRef, lock string) (loc
 	return located{}, nil, false
 }
 
-// currentVersion returns the newest version of a workspace, for a command. If there is no state
-// the error is an oci.ErrNotFound, which must be certain: the tools would plan from
-// nothing.
+// currentVersion returns the newest version of a workspace, for a command. Without a state the
+// error is an oci.ErrNotFound, which must be certain: the tools would plan from nothing.
 func (s *stores) currentVersion(ctx context.Context, p workspaceRef, h commandID) (located, statebackend.Version, error) {
 	if h != "" {
 		if at, l, ok := s.findHeld(ctx, p, h.lockID()); ok {
@@ -165,8 +160,7 @@ func (s *stores) currentVersion(ctx context.Context, p workspaceRef, h commandID
 	return at, v, err
 }
 
-// deletedSince reports whether there is no state because it was deleted after a
-// command began, or in the second before.
+// deletedSince reports whether the state was deleted after a command began, or a second before.
 func deletedSince(h commandID, v statebackend.Version, err error) bool {
 	return errors.Is(err, oci.ErrNotFound) && h != "" && v.Deleted && !v.Created.Before(h.createdAt())
 }
@@ -176,9 +170,8 @@ func deletedUnder(p workspaceRef) error {
 	return conflictError("workspace was deleted", "workspace %q was deleted after this command started: run it again", p)
 }
 
-// findForCommand finds a workspace for a command, and lists its states. For a command, which has
-// read the workspace before, a missing workspace is a conflict: it would take "not found"
-// for a workspace without a state.
+// findForCommand finds a workspace and lists its states. For a command, which has read it before, a
+// missing one is a conflict: "not found" would be one without a state.
 func (s *stores) findForCommand(ctx context.Context, p workspaceRef, h commandID) (located, *statebackend.Listing, error) {
 	at, err := s.locate(ctx, p)
 	if err != nil {
@@ -206,8 +199,7 @@ func (s *stores) findForCommand(ctx context.Context, p workspaceRef, h commandID
 	return at, states, nil
 }
 
-// describeHead describes the newest version in a list. That there is no state is verified with
-// the keys, since a manifest can be forged.
+// describeHead describes the newest listed version. An empty one may be forged: keys verify it.
 func (at located) describeHead(ctx context.Context, states *statebackend.Listing) (statebackend.Version, error) {
 	newest := statebackend.Version{}
 	if n := states.Numbers(at.workspace); len(n) > 0 {
@@ -257,8 +249,7 @@ func includesRelated(r *http.Request, name string) bool {
 	return slices.Contains(strings.Split(r.URL.Query().Get("include"), ","), name)
 }
 
-// showVersion answers for stored versions and for versions that are being uploaded, whose
-// result the tools ask for.
+// showVersion answers for stored versions, and for uploads, whose result the tools ask for.
 func (s versions) showVersion(w http.ResponseWriter, r *http.Request, id namedVersion) error {
 	if id.pending {
 		data, err := s.findUploaded(r, id.g, id.stateVersion)
@@ -317,12 +308,10 @@ func (at located) view(ctx context.Context, n int64, use func(state []byte) erro
 	return at.store.ViewVersion(ctx, at.workspace, n, use2)
 }
 
-// maxLooked bounds how many versions are searched for an uploaded one. It is among the
-// newest, unless others were stored at once.
+// maxLooked bounds the search for an uploaded version, which is among the newest.
 const maxLooked = 32
 
-// findUploaded returns the result of an announced version: the newest version that its lock
-// stored with its serial.
+// findUploaded returns the result of an announced version: the newest of its lock with its serial.
 func (s versions) findUploaded(r *http.Request, g access.Grant, id stateVersion) (resource, error) {
 	ctx := r.Context()
 	lock := lockIDOf(id.commandID, g.Caller)
@@ -398,8 +387,7 @@ func (s versions) listVersions(w http.ResponseWriter, r *http.Request) error {
 	return sendDocument(w, http.StatusOK, document{Data: list, Meta: meta})
 }
 
-// downloadVersion sends the bytes of a state. There is no address that needs no
-// token, since it would end up in logs.
+// downloadVersion sends a state, never without a token: the address would end up in logs.
 func (s versions) downloadVersion(w http.ResponseWriter, r *http.Request, id namedVersion) error {
 	if id.pending {
 		return errAbsent("this version is being uploaded")
@@ -413,9 +401,8 @@ func (s versions) downloadVersion(w http.ResponseWriter, r *http.Request, id nam
 	return nil
 }
 
-// stateOf reads the state of a version; the caller calls release to free its memory. It
-// does not use the read budget of the store, so that a slow download blocks no other
-// reader.
+// stateOf reads the state of a version; the caller calls release to free its memory. It leaves out
+// the store's read budget, so that a slow download blocks no other reader.
 func (s versions) stateOf(r *http.Request, g access.Grant, id stateVersion) (state []byte, release func(), err error) {
 	r, cancel := limitTime(r)
 	defer cancel()
@@ -446,8 +433,7 @@ func absentState(p workspaceRef, n int64, err error) error {
 	return err
 }
 
-// fromLock reads the current state through the lock of the command that the request
-// names, which has cached its position; nil if that is not possible.
+// fromLock reads the current state through the lock of the request's command; nil if it cannot.
 func (s versions) fromLock(r *http.Request, id stateVersion) ([]byte, error) {
 	h, ok := parseCommandID(r.URL.Query().Get(commandIDQuery), s.gate.now())
 	if !ok {
@@ -464,8 +450,7 @@ func (s versions) fromLock(r *http.Request, id stateVersion) ([]byte, error) {
 	return state, err
 }
 
-// smallState is the size, in bytes, up to which a state needs no reserved memory: the
-// limits on requests are enough.
+// smallState is the size, in bytes, up to which a state needs no reserved memory.
 const smallState = 1 << 20
 
 // acquireRead reserves memory for a state that is being read.
@@ -476,8 +461,7 @@ func acquireRead(memory *service.Limiter[string], g access.Grant, state []byte) 
 	return reserveMemory(memory, g.Caller, int64(len(state)))
 }
 
-// writeState sends a state. There is no time limit for the whole, but a client that stops
-// reading is disconnected.
+// writeState sends a state, without time limit, but disconnects a client that stops reading.
 func writeState(w http.ResponseWriter, state []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(state)))

@@ -47,8 +47,7 @@ type workspaceAttributes struct {
 	Permissions map[string]bool   `json:"permissions"`
 }
 
-// anyTool is the tool version of a workspace that accepts any. The tools compare any other
-// value with their own version, which would keep one tool from using the other's work.
+// anyTool is the tool version that accepts any. The tools compare any other with their own.
 const anyTool = "latest"
 
 // workspaces are the routes that read workspaces.
@@ -76,8 +75,7 @@ type workspaceDocs struct {
 	books  *books
 }
 
-// workspaceResource returns a workspace as a resource. A workspace without a record was created by
-// a state that came through another API.
+// workspaceResource returns a workspace; one without a record came through another API.
 func (s workspaceDocs) workspaceResource(p workspaceRef, h commandID, g access.Grant, r *statebackend.Record) resource {
 	if r == nil {
 		r = &statebackend.Record{}
@@ -122,9 +120,8 @@ func tagsWithValue(tags map[string]string) map[string]string {
 	return all
 }
 
-// forClient adapts a workspace to the client. Tools are told that there is no structured
-// output, since they would request it and runs here have none. Other clients get an id
-// that the provider hashicorp/tfe accepts, unless they used another one.
+// forClient adapts a workspace. Tools are told that there is no structured output, which runs here
+// lack. Others get an id that the provider hashicorp/tfe accepts, unless they used another one.
 func (s workspaceDocs) forClient(r *http.Request, w resource) resource {
 	a, ok := w.Attributes.(workspaceAttributes)
 	if !ok {
@@ -164,8 +161,8 @@ func formatTime(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// ofTool reports whether the request comes from a command of one of the tools, which gets
-// a command ID. Scripts and providers keep ids, so they get stable ones.
+// ofTool reports whether a command of a tool calls, which gets a command ID. Scripts and providers
+// keep ids: they get stable ones.
 func ofTool(r *http.Request) bool { return r.Header.Get("Terraform-Version") != "" }
 
 func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {
@@ -209,8 +206,7 @@ func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request, p work
 	return sendDocument(w, http.StatusOK, doc)
 }
 
-// openFor is open for a command, which may reuse its recent list. It returns the time at
-// which the list with the workspace was requested.
+// openFor is openWorkspace for a command, from its recent list. It returns when that was requested.
 func (s workspaces) openFor(ctx context.Context, by reader) (located, time.Time, error) {
 	now := s.gate.now()
 	if known := s.recent.get(by, now); known.list != nil {
@@ -252,9 +248,8 @@ func (s workspaceDocs) describeWorkspace(ctx context.Context, at located, h comm
 	return d, nil
 }
 
-// hasCommandIDs reports whether commands get ids with a command ID. Where runs are executed
-// here, two commands may handle one saved plan, and compare the ids; only the run's own
-// tool writes the state there.
+// hasCommandIDs reports whether commands get ids with a command ID: not where runs are executed
+// here, as two commands may share a saved plan and compare ids; only the run writes states there.
 func (s workspaceDocs) hasCommandIDs(g access.Grant, r *statebackend.Record) bool {
 	return !s.books.runsHere(r) || g.Mode == modeOfRuns
 }

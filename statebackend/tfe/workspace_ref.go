@@ -45,8 +45,7 @@ type stores struct {
 	open func(ctx context.Context, name string) (*statebackend.Store, error) // Options.Open
 }
 
-// locate finds where a workspace is stored, with one request for each repository that
-// has to be listed. The workspace need not exist.
+// locate finds where a workspace is stored, if it exists, with one request per repository to list.
 func (s *stores) locate(ctx context.Context, p workspaceRef) (located, error) {
 	records, err := s.openNamed(ctx, p.organization)
 	if err != nil {
@@ -78,8 +77,7 @@ func (s *stores) locateIn(ctx context.Context, p workspaceRef, records *statebac
 	return at, nil
 }
 
-// split finds out whether a workspace of a split organization has a separate repository.
-// Its record says so; without a record, the place of the state does.
+// findSplit finds out, by its record or else its state, whether a workspace has its own repository.
 func (s *stores) findSplit(ctx context.Context, at *located) error {
 	own := at.organization + "." + at.workspaceRef.workspace
 	switch {
@@ -115,8 +113,7 @@ func (s *stores) openNamed(ctx context.Context, name string) (*statebackend.Stor
 	return store, err
 }
 
-// states lists the repository with the state: the known list if it is the same
-// repository, else a new one.
+// states lists the repository with the state; in the same repository it is the known list.
 func (at located) states(ctx context.Context) (*statebackend.Listing, error) {
 	if !at.split {
 		return at.list, nil
@@ -124,8 +121,7 @@ func (at located) states(ctx context.Context) (*statebackend.Listing, error) {
 	return at.store.List(ctx)
 }
 
-// isPresent reports whether the workspace exists: by its record, or by a state that was
-// written through another API.
+// isPresent reports whether there is a record, or a state that came through another API.
 func (at located) isPresent(ctx context.Context) (bool, error) {
 	if at.record != nil && !at.record.Deleted {
 		return true, nil
@@ -137,7 +133,7 @@ func (at located) isPresent(ctx context.Context) (bool, error) {
 	return states.Exists(ctx, at.workspace)
 }
 
-// open finds an existing workspace.
+// openWorkspace finds an existing workspace.
 func (s *stores) openWorkspace(ctx context.Context, p workspaceRef) (located, error) {
 	at, err := s.locate(ctx, p)
 	if err != nil {
@@ -162,7 +158,7 @@ func noWorkspace(p workspaceRef) error {
 	return errAbsent("organization %q has no workspace %q", p.organization, p.workspace)
 }
 
-// sinceTime returns when the workspace was created or, if it is deleted, when that happened.
+// sinceTime returns when the workspace was created, or deleted.
 func sinceTime(r *statebackend.Record) time.Time {
 	switch {
 	case r == nil:
@@ -173,9 +169,8 @@ func sinceTime(r *statebackend.Record) time.Time {
 	return r.Created
 }
 
-// latestStart returns the latest possible creation time of a workspace without a record: its
-// deletion, or its oldest version. With the time of its first record it would look newly
-// created to every command that has read it before.
+// latestStart returns when a workspace without a record was created at the latest: at its deletion
+// or oldest version. At its first record, it would look new to commands that read it before.
 func (at located) latestStart(ctx context.Context) (time.Time, error) {
 	switch {
 	case at.liveRecord() != nil:
@@ -199,8 +194,7 @@ func (at located) latestStart(ctx context.Context) (time.Time, error) {
 	return v.Created, err
 }
 
-// notOlder refuses a command that began before the workspace was deleted or created
-// again, since what it has read is outdated.
+// notOlder refuses a command from before the deletion or recreation of what it has read.
 func notOlder(h commandID, p workspaceRef, r *statebackend.Record) error {
 	// A command ID has whole seconds.
 	if h == "" || !h.createdAt().Before(sinceTime(r).Truncate(time.Second)) {
@@ -209,9 +203,8 @@ func notOlder(h commandID, p workspaceRef, r *statebackend.Record) error {
 	return conflictError("workspace was deleted", "workspace %q was deleted or recreated after this command started: run it again", p)
 }
 
-// commandIDFor returns a command ID for a command that saw the workspace in a list of that
-// time. If the record is newer than the list, because it was created meanwhile or by a
-// replica whose clock is ahead, the ID gets the record's time.
+// commandIDFor returns a command ID as old as a list with the workspace, or as the record if that
+// is newer: created meanwhile, or by a replica whose clock is ahead.
 func (s workspaceDocs) commandIDFor(r *statebackend.Record, listed time.Time) commandID {
 	if made := sinceTime(r); made.After(listed) && made.Before(s.gate.now().Add(commandIDAhead)) {
 		listed = made
@@ -238,8 +231,7 @@ func authorOf(c access.Caller) string {
 	return printableText(fmt.Sprintf("%s of %s", nameOf(c), c.Issuer))
 }
 
-// finder finds the workspaces of short ids. It remembers the ids that it issued or found,
-// and looks for others in the lists of the organizations that match.
+// finder finds the workspaces of short ids: issued or found before, or in matching organizations.
 type finder struct {
 	gate    *gate
 	stores  *stores
@@ -261,8 +253,7 @@ func (s *gate) parseWorkspace(r *http.Request, id string) (workspaceRef, command
 	return parseWorkspaceID(id, s.now())
 }
 
-// namedWorkspace returns the workspace that a request names, by its id or by its name, and
-// the command ID in the id.
+// namedWorkspace returns the workspace that a request names, by id or name, and its command ID.
 func (s *gate) namedWorkspace(r *http.Request) (workspaceRef, commandID, error) {
 	if id := r.PathValue("id"); id != "" {
 		return s.parseWorkspace(r, id)
@@ -301,9 +292,8 @@ func (f *finder) knowOrganization(organization string) {
 	f.names[organization] = true
 }
 
-// workspace returns the workspace of a short id, or not found if the caller may not read
-// it. An unknown id is looked for in the organizations in which the caller may read
-// something, then in new organizations.
+// workspace returns the workspace of a short id, or not found if the caller may not read it. An
+// unknown id is looked for where the caller may read something, then in new organizations.
 func (f *finder) workspace(r *http.Request, id string) (workspaceRef, error) {
 	g, err := f.gate.ask(r, rights.Read, "", "")
 	if err != nil {
@@ -350,8 +340,8 @@ func (f *finder) checkVisible(g access.Grant, p workspaceRef) error {
 // renewTime is the minimum time between two renewals of the list of organizations.
 const renewTime = time.Second
 
-// eachOrganization calls do for the organizations that match the letters of an id and in which the
-// caller may read something: first the known ones, then new ones, until enough is true.
+// eachOrganization calls do for the organizations that match an id's letters and in which the
+// caller may read something: known ones, then new ones, until enough is true.
 func (f *finder) eachOrganization(ctx context.Context, g access.Grant, letters string, do func(name string) error, enough func() bool) error {
 	began := f.gate.now()
 	done := map[string]bool{}
@@ -381,8 +371,7 @@ func (f *finder) eachOrganization(ctx context.Context, g access.Grant, letters s
 	}
 }
 
-// renew makes sure that the list of organizations is newer than began. Frequent callers
-// wait.
+// renew makes sure that the list of organizations is newer than began. Frequent callers wait.
 func (f *finder) renew(ctx context.Context, began time.Time) error {
 	for {
 		f.mu.Lock()

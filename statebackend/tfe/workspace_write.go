@@ -19,8 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// workspaceBody is the body of POST and PATCH of a workspace. It has only the stored
-// fields; the tools send many others.
+// workspaceBody is the body of POST and PATCH of a workspace, with only the fields that are stored.
 type workspaceBody struct {
 	Data struct {
 		Attributes struct {
@@ -40,8 +39,7 @@ type workspaceBody struct {
 	} `json:"data"`
 }
 
-// ofTool drops the tool version that commands of the tools set automatically, which would
-// keep the other tool from using the workspace.
+// ofTool drops the tool version that commands set unasked, which would keep out the other tool.
 func (b *workspaceBody) ofTool(r *http.Request) {
 	if ofTool(r) {
 		b.Data.Attributes.Tool = nil
@@ -89,9 +87,8 @@ func (b workspaceBody) applyTo(organization string, r *statebackend.Record) erro
 	return nil
 }
 
-// recordApplier returns the function that writes the body of a request into a record. To change
-// settings that affect runs needs the right to run, and the project, which decides what
-// runs get, has its own check in allowProject. Unchanged values need neither.
+// recordApplier returns what writes the body into a record. To change settings that affect runs
+// needs the right to run; the project, which decides what runs get, has a check in allowProject.
 func (b workspaceBody) recordApplier(s *books, r *http.Request, p workspaceRef) func(*statebackend.Record) error {
 	return func(record *statebackend.Record) error {
 		old := *record
@@ -121,8 +118,7 @@ func (b workspaceBody) requestedMode() *string {
 	return new(modeLocal)
 }
 
-// allowMode decides about the mode that a body requests. Remote execution also needs the
-// right to run.
+// allowMode decides about the requested mode. Remote execution also needs the right to run.
 func (s workspaceWrites) allowMode(r *http.Request, p workspaceRef, b workspaceBody) error {
 	if mode := b.requestedMode(); mode == nil || *mode != modeRemote {
 		return nil
@@ -139,8 +135,7 @@ func (s workspaceWrites) allowMode(r *http.Request, p workspaceRef, b workspaceB
 // newName matches the names of new workspaces. A store may have others.
 var newName = text.Pattern(`^[A-Za-z0-9_.-]{1,90}$`)
 
-// repeated is how long a repeated POST is treated as the repetition of one whose answer
-// was lost.
+// repeated is how long an equal POST is the repetition of one whose answer was lost.
 const repeated = 10 * time.Minute
 
 // workspaceWrites are the routes that create, change and delete workspaces.
@@ -168,8 +163,7 @@ type workspaceRecords struct {
 	wrote  func(ctx context.Context, name string) <-chan struct{}
 }
 
-// createWorkspace creates a workspace, also one that was deleted. Its name is in the body,
-// so the right is checked first for the path, and then for the name.
+// createWorkspace creates the workspace in the body; its right is checked before, and for the name.
 func (s workspaceWrites) createWorkspace(w http.ResponseWriter, r *http.Request, organization string, _ access.Grant) error {
 	var body workspaceBody
 	if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
@@ -203,9 +197,8 @@ func (s workspaceWrites) createWorkspace(w http.ResponseWriter, r *http.Request,
 	return sendDocument(w, http.StatusCreated, document{Data: s.docs.forClient(r, s.docs.workspaceResource(p, h, g, &record).withLock(nil))})
 }
 
-// endFormer deletes the variables and settings that are left of a workspace of this name:
-// they may have been created during its deletion, or it was deleted without the state keys
-// or by a tag.
+// endFormer deletes variables and settings left of a workspace of this name: created during its
+// deletion, or it was deleted without the state keys or by a tag.
 func (s workspaceRecords) endFormer(r *http.Request, at located, g access.Grant) error {
 	if at.record == nil && s.books.runs == nil || at.record != nil && !at.record.Deleted {
 		return nil
@@ -217,8 +210,7 @@ func (s workspaceRecords) endFormer(r *http.Request, at located, g access.Grant)
 	return end(r.Context())
 }
 
-// announceTime bounds how long an answer is delayed until other servers can find the new
-// workspace by its id.
+// announceTime bounds how long an answer waits until other servers can find the new workspace.
 const announceTime = 5 * time.Second
 
 // announceOrganization adds the organization to the lists by which short ids are found.
@@ -284,8 +276,7 @@ func (s workspaceRecords) decide(ctx context.Context, at *located, r statebacken
 	return explainFull(at.book.PutSettings(ctx, d, r.By))
 }
 
-// repeatCreation returns the record of an existing workspace, if this request repeats the one that
-// has just created it.
+// repeatCreation returns an existing workspace's record, if this request repeats its creation.
 func (s workspaceRecords) repeatCreation(ctx context.Context, at located, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
 	isTaken := invalidError("workspace %q has already been taken", at.workspaceRef)
 	r := at.liveRecord()
@@ -362,8 +353,8 @@ func (s workspaceWrites) updateWorkspace(w http.ResponseWriter, r *http.Request,
 	return sendDocument(w, http.StatusOK, document{Data: s.docs.forClient(r, d)})
 }
 
-// changeRecord changes the record of an existing workspace, for a command that began after it
-// was created. deciding says that the change may be one of what decides about runs.
+// changeRecord changes an existing workspace's record, for a command no older than that. deciding
+// says that the change may be one of what decides about runs.
 func (s workspaceRecords) changeRecord(ctx context.Context, p workspaceRef, h commandID, g access.Grant, deciding bool, change func(*statebackend.Record) error) (located, statebackend.Record, error) {
 	at, err := s.stores.openWorkspace(ctx, p)
 	if err != nil {

@@ -12,12 +12,11 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Acquirer takes a lock, or joins one that its client already holds through another
-// process. Its phases are named after the reply it waits for.
+// Acquirer takes a lock, or joins one that its client already holds through another process. Its
+// phases are named after the reply it waits for.
 //
-// Claims of one id are those of one client, made by the processes that answered its
-// requests. An acquirer never ends one of them to make its own claim: an attempt for
-// another lock must see at least one of them as long as the client holds.
+// Claims of one id are those of one client, made by the processes that answered it. An acquirer
+// never ends one to make its own: others must see at least one as long as the client holds.
 type Acquirer struct {
 	LockID   string
 	Base     uint32        // random; with the attempt it makes claims unique
@@ -104,21 +103,18 @@ const (
 )
 
 const (
-	// maxAttempts bounds the claims that an acquirer makes because version numbers
-	// moved on meanwhile.
+	// maxAttempts bounds the claims made because version numbers moved on meanwhile.
 	maxAttempts = 5
 	// maxRelists bounds how often the smallest of several live claims lists again.
 	maxRelists = 4
-	// MaxAnew bounds how often an acquirer starts again: after a claim that the registry
-	// did not take, or beside another process that answers for the same client. With
-	// the waits this takes about ten seconds.
+	// MaxAnew bounds how often an acquirer starts again: after a claim that was not taken, or
+	// beside another process of the client. With the waits this takes about ten seconds.
 	MaxAnew = 7
 )
 
 var ErrCrowded = errors.New("version numbers kept moving")
 
-// passing is an error of an attempt that may succeed on a retry. It is an
-// [oci.ErrUnavailable].
+// passing is an error of an attempt that may succeed on a retry. It is an [oci.ErrUnavailable].
 type passing string
 
 const (
@@ -131,8 +127,7 @@ const (
 func (e passing) Error() string        { return string(e) }
 func (e passing) Is(target error) bool { return target == oci.ErrUnavailable }
 
-// Next takes the reply to the last request and returns the next one. The first
-// reply is ignored. After OpDone, Result is set.
+// Next takes the last reply, at first none, and returns the next request. OpDone: Result is set.
 func (a *Acquirer) Next(r Reply) Request {
 	switch a.phase {
 	case phaseStart:
@@ -187,9 +182,8 @@ func (a *Acquirer) endAcquire(res Acquired) Request {
 	return Request{Op: OpDone}
 }
 
-// afterFirstList decides on the first list: held, to be overtaken, or free. It writes nothing
-// while another client holds the lock, so that polling does no harm. A live claim of our
-// own id may or may not hold the lock; making a claim decides that.
+// afterFirstList decides: held, to be overtaken, or free. While another client holds the lock it
+// writes nothing, so that polling does no harm. A claim shows whether a live one of our id holds.
 func (a *Acquirer) afterFirstList(r Reply) Request {
 	if r.Status != StatusDone {
 		return a.endAcquire(Acquired{Err: errors.Join(a.Result.Err, r.Err)})
@@ -208,7 +202,7 @@ func (a *Acquirer) afterFirstList(r Reply) Request {
 	return a.afterOwners()
 }
 
-// afterOwners decides on the first list, once it is known who owns its claims.
+// afterOwners decides on the first list, once the owners of its claims are known.
 func (a *Acquirer) afterOwners() Request {
 	mine := a.contestIn(a.last)
 	if c := mine.firstUnread(a.known); c != (ClaimID{}) && !a.TakeOver {
@@ -225,8 +219,7 @@ func (a *Acquirer) afterOwners() Request {
 		}
 	}
 	if a.promoted {
-		// Late writes of the old primary must stay below, as if a lock there had been
-		// taken over.
+		// Late writes of the old primary must stay below, as after a takeover there.
 		a.doomed = append(a.doomed, ClaimID{Fence: a.last.Newest + 1, X: format.ClaimX(a.LockID, a.Base)})
 	}
 	if a.last.Marker && !a.TakeOver {
@@ -242,8 +235,8 @@ func (a *Acquirer) askOwner(then acquirePhase, c ClaimID) Request {
 	return Request{Op: OpReadOwner, Claim: c}
 }
 
-// readOwner notes whose a claim is that looks like ours. One that cannot be read was
-// never acknowledged, or has ended: whose it was does not matter.
+// readOwner notes whose a claim is that looks like ours. One that cannot be read was never
+// acknowledged, or has ended: it does not matter.
 func (a *Acquirer) readOwner(r Reply) Request {
 	again := a.phase == phaseOwnerAgain
 	switch {
@@ -331,8 +324,7 @@ func (a *Acquirer) afterClaim(r Reply) Request {
 	return a.endAcquire(Acquired{Err: r.Err})
 }
 
-// startAnew starts again with the first list, after a pause of at least minPause. res is the
-// result once the attempts are used up.
+// startAnew starts again after at least minPause; when attempts are used up, res is the result.
 func (a *Acquirer) startAnew(res Acquired, minPause time.Duration) Request {
 	p, ok := backoff(a.anewed)
 	if !ok || a.anewed >= a.Patience {
@@ -348,10 +340,9 @@ func (a *Acquirer) startAnew(res Acquired, minPause time.Duration) Request {
 	return Request{Op: OpWait, Wait: p}
 }
 
-// afterCheckList decides on a list after the claim: the lock is won if every other
-// claim has ended and no other process can write a number from ours on. A process that
-// joins a lock need not check claims of other ids: its root is live, so none of
-// them has won, and none can.
+// afterCheckList decides on a list after the claim: the lock is won if every other claim has ended
+// and no other process can write a number from ours on. A process that joins a lock need not check
+// claims of other ids: its root is live, so none of them has won, and none can.
 func (a *Acquirer) afterCheckList(r Reply) Request {
 	if r.Status != StatusDone {
 		return a.endClaim(releaser{}, afterEnd, Acquired{Err: r.Err})
@@ -389,8 +380,7 @@ func (a *Acquirer) decide() Request {
 	return a.decideAlone()
 }
 
-// readMarkerAgain decides on a marker that appeared after the first list, since an older
-// tool locks without a claim.
+// readMarkerAgain decides on a marker that came later: an older tool locks without a claim.
 func (a *Acquirer) readMarkerAgain(r Reply) Request {
 	switch {
 	case r.Status != StatusDone && r.Status != StatusMissing:
@@ -416,10 +406,9 @@ func (a *Acquirer) decideAlone() Request {
 	return a.listForPhase(phaseConfirm)
 }
 
-// afterConfirmList decides on one more list, needed where a list is read key by key. The first
-// list may have read the version tags before the last holder wrote its last version, and
-// the claims after that holder released. It may miss the claim of another process of the
-// same client in the same way, with the same numbers as ours.
+// afterConfirmList decides on one more list, needed where a list is read key by key: the first may
+// have read the versions before the last holder's last write, and the claims after its release. So
+// it may also miss a claim of another process of the client, with the same numbers as ours.
 func (a *Acquirer) afterConfirmList(r Reply) Request {
 	if r.Status != StatusDone {
 		return a.endClaim(releaser{}, afterEnd, Acquired{Err: r.Err})
@@ -455,16 +444,14 @@ func (a *Acquirer) handleUnfit(v Snapshot) (Request, bool) {
 	return a.pause(p), true
 }
 
-// pause waits before the list of phaseCheck is repeated; then all decisions are
-// taken again.
+// pause waits before the list of phaseCheck is repeated, with all decisions.
 func (a *Acquirer) pause(p Pause) Request {
 	a.phase = phasePause
 	return Request{Op: OpWait, Wait: p}
 }
 
-// contend lets the smallest of several live claims list again while the others
-// withdraw, so that one of them succeeds. With older claims of our id it waits for
-// every rival: one of the older claims may hold, and then all rivals withdraw.
+// contend lets the smallest of several live claims list again while the others withdraw. With older
+// claims of our id it waits for every rival: one of the older may hold, and then all withdraw.
 func (a *Acquirer) contend(v Snapshot, rivals []ClaimID) Request {
 	ours := len(a.contestIn(v).siblingClaims()) > 0
 	smallest := CompareClaims(a.Claim, rivals[0]) < 0

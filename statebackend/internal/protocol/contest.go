@@ -50,9 +50,8 @@ func (s contest) oldestSibling() ClaimID {
 	return ClaimID{}
 }
 
-// firstFree returns the first number above all that the claims in the list may write. skip is
-// the distance from live claims of our id: [reach], or [Jump] for a claim that names its
-// root.
+// firstFree returns the first number above all that listed claims may write. skip is the distance
+// from live claims of our id: [reach], or [Jump] for a claim that names its root.
 func (s contest) firstFree(skip int64) int64 {
 	first := max(s.Newest+1, s.Floor())
 	for _, c := range s.siblingClaims() {
@@ -61,9 +60,8 @@ func (s contest) firstFree(skip int64) int64 {
 	return first
 }
 
-// unknownTo returns the claims of our id that were ended with a jump, and whose end the
-// maker of the claim root did not see: otherwise its number would be above all theirs, and
-// it would not name one of them as live.
+// unknownTo returns the claims of our id that ended with a jump unseen by root's maker: its number
+// is not above all theirs, or it names one of them as live.
 func (s contest) unknownTo(root, live ClaimID) []ClaimID {
 	var unknown []ClaimID
 	for c, how := range s.Ended {
@@ -81,8 +79,7 @@ func (s contest) isOutnumbered() bool {
 	return s.Newest >= s.own.Fence || s.Floor() > s.own.Fence
 }
 
-// hasJoining reports whether another process is joining under our id at the same time, with
-// numbers that are not all below ours: then neither may write.
+// hasJoining reports that another process joins with numbers not all below ours: neither may write.
 func (s contest) hasJoining() bool {
 	return slices.ContainsFunc(s.siblingClaims(), func(c ClaimID) bool { return c.Fence+reach > s.own.Fence })
 }

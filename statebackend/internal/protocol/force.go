@@ -9,9 +9,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Forcer ends all claims of a lock id, whichever processes made them. It never deletes:
-// a deleted claim, whose holder still runs, would leave no sign that the next holder
-// has to skip numbers.
+// Forcer ends all claims of a lock id. It never deletes: without a claim of a holder that still
+// runs, the next holder would not know to skip numbers.
 type Forcer struct {
 	LockID string
 	Owned  bool  // end them only for their owner
@@ -58,8 +57,7 @@ const (
 // maxRounds bounds how often a forcer finds claims that were made after its last list.
 const maxRounds = 10
 
-// Next takes the reply to the last request and returns the next one. After
-// OpDone, Result is set.
+// Next takes the reply to the last request and returns the next. After OpDone, Result is set.
 func (f *Forcer) Next(r Reply) Request {
 	switch f.phase {
 	case forceStart, forceWaited:
@@ -88,9 +86,8 @@ func (f *Forcer) listClaims() Request {
 	return Request{Op: OpList}
 }
 
-// afterForceList ends claims of the id until a list shows no live one. A process that joined the
-// lock saw an older claim of it live after it had made its own, so the list that shows
-// the end of the older claim also shows the newer one.
+// afterForceList ends claims of the id until a list shows none. A process that joined saw an older
+// claim live after it had made its own: a list with the end of the older shows the newer, too.
 func (f *Forcer) afterForceList(r Reply) Request {
 	if r.Status != StatusDone {
 		f.Result.Err = r.Err
@@ -172,8 +169,8 @@ func (f *Forcer) wait() Request {
 	return Request{Op: OpWait, Wait: p}
 }
 
-// afterClaimRead notes whether a claim that is named by its x can be read. If not, it was never
-// acknowledged, and its end is not that of the lock of its client.
+// afterClaimRead notes whether a claim that its x names can be read. If not, it was never
+// acknowledged, and its end is not that of its client's lock.
 func (f *Forcer) afterClaimRead(r Reply) Request {
 	f.reason = format.ReasonForced
 	if r.Status == StatusMissing {

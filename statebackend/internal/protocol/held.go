@@ -40,8 +40,7 @@ func (h *Hold) Saved(s *saver) {
 // Known is the highest version that the holder knows of, or may have written.
 func (h *Hold) Known() int64 { return max(h.Newest, h.Next-1) }
 
-// Stands reports whether a list shows the lock held. A claim whose root has ended holds
-// nothing, even if nobody has ended it yet.
+// Stands reports whether a list shows the lock held. A claim with an ended root holds nothing.
 func (h *Hold) Stands(v Snapshot) bool {
 	return v.claimStands(h.Claim, h.Known()) && (h.root == ClaimID{} || v.Alive(h.root))
 }
@@ -49,8 +48,7 @@ func (h *Hold) Stands(v Snapshot) bool {
 // isUnsure reports whether another write may still land above the head.
 func (h *Hold) isUnsure() bool { return h.Uncertain || h.Lost || h.shared }
 
-// Sealed returns the number below which no write of other processes of the client can
-// count any more; 0 if that is not known.
+// Sealed returns below which number no other write of the client can count; 0 if unknown.
 func (h *Hold) Sealed() int64 {
 	if h.isUnsure() {
 		return 0

@@ -8,12 +8,10 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// This file is the part of an acquirer for a client that requests or holds a lock
-// through several processes.
+// This file is the part of an acquirer for a client with several processes.
 
-// join looks for the claim by which the client won: the oldest live one of its id, after
-// the one tried last, that did not join another. It stays live until the client ends the
-// lock.
+// join looks for the claim by which the client won, which stays live until the client ends the
+// lock: the oldest live one of its id, after the one tried last, that did not join another.
 func (a *Acquirer) join() Request {
 	ours := slices.DeleteFunc(a.contestIn(a.last).siblingClaims(), func(c ClaimID) bool { return CompareClaims(c, a.Root) <= 0 })
 	switch {
@@ -30,10 +28,9 @@ func (a *Acquirer) join() Request {
 	return Request{Op: OpReadClaim, Claim: a.Root}
 }
 
-// readRoot continues if that claim is found. If there is none, the live claims joined a
-// lock that has ended since, and their processes have not noticed yet, or died. A claim
-// that cannot be read has ended since the list, is being written, or was never
-// acknowledged: it is not the one if there is another.
+// readRoot continues if that claim is found. If there is none, the live claims joined a lock that
+// has ended, and their processes do not know yet, or died. A claim that cannot be read has ended
+// since, is being written, or was never acknowledged: another may be the one.
 func (a *Acquirer) readRoot(r Reply) Request {
 	switch {
 	case r.Status == StatusMissing:
@@ -51,11 +48,9 @@ func (a *Acquirer) readRoot(r Reply) Request {
 	return a.makeClaim()
 }
 
-// readEnd reads one after the other why claims of our id ended that the root does not
-// know of; r is the last answer. If one of them was ended by another client, the root is
-// a claim that arrived late: a request of a process that died before it had won. Then the
-// client holds only if it locked again, by a younger claim. A tombstone that is listed and
-// cannot be read counts as one of another client, since nobody knows.
+// readEnd reads why claims of our id ended that the root does not know of; r is the last answer. If
+// another client ended one, the root is a late request of a process that died before it won: only a
+// younger claim may hold. A tombstone that cannot be read counts as another client's.
 func (a *Acquirer) readEnd(r Reply) Request {
 	switch {
 	case r.Status != StatusDone && r.Status != StatusMissing:
@@ -71,8 +66,8 @@ func (a *Acquirer) readEnd(r Reply) Request {
 	return Request{Op: OpReadTombstone, Claim: next}
 }
 
-// refuseSiblings ends the other claims of our id. An earlier request, whose answer the client
-// did not get, left them; now the client gets a refusal.
+// refuseSiblings ends the other claims of our id: left by a request whose answer the client did not
+// get, before the refusal that it gets now.
 func (a *Acquirer) refuseSiblings() Request {
 	a.doomed = a.contestIn(a.last).siblingClaims()
 	return a.overtakeDoomed()

@@ -8,20 +8,17 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// A registry that dies, or runs out of space, while it writes a tag may list the tag
-// from then on and answer 404 to its GET: an abandoned claim. Its PUT was never
-// acknowledged, so no client won a lock by such a claim, and none will release it. A
-// claim that is just being written or deleted looks the same for a short time, and a
-// claim in a registry that lost data for longer. So an abandoned claim is ended only
-// after it was observed for a while, and then like any lock that is taken over: with a
-// forced tombstone, a jump and a seal, which fence its owner if there is one after all.
+// A registry that dies, or runs out of space, while it writes a tag may list it and answer 404 to
+// its GET: an abandoned claim. Its PUT was never acknowledged, so no client won by it, and none
+// will release it. A claim just being written or deleted looks the same for a short time, one in a
+// registry that lost data for longer. So it is ended only after a while, and like any lock that is
+// taken over: a forced tombstone, a jump and a seal fence its owner if there is one after all.
 const (
 	AbandonedAnswers = 3
 	abandonedTime    = time.Minute
 )
 
-// Observation is a live claim that blocked this process, and for how long it has been
-// unchanged.
+// Observation is a live claim that blocked this process, and how long it has been unchanged.
 type Observation struct {
 	claim     ClaimID
 	Heartbeat string // digest of its manifest; "": its GET answered 404
@@ -32,10 +29,9 @@ type Observation struct {
 	last      time.Time
 }
 
-// Again notes one more observation of a claim. For an unreadable claim the observation
-// restarts if the registry's clock runs backwards, appears or vanishes. For a readable
-// one it restarts after a pause longer than the interval of heartbeats: during such a
-// pause the registry may have answered no client, not even the holder.
+// Again notes one more observation. For an unreadable claim it restarts if the registry's clock
+// runs backwards, appears or vanishes; for a readable one after a pause longer than the interval of
+// heartbeats, in which the registry may have answered nobody, not even the holder.
 func (g Observation) Again(c ClaimID, l format.LockManifest, now, date time.Time) Observation {
 	heartbeat := l.Manifest.Digest.String()
 	anew := g.claim != c || g.Heartbeat != heartbeat
@@ -53,8 +49,7 @@ func (g Observation) Again(c ClaimID, l format.LockManifest, now, date time.Time
 	return g
 }
 
-// Abandoned reports whether an unreadable claim was observed often and long enough: by
-// our own clock, and by that of the registry if it sends one.
+// Abandoned reports whether a claim was unreadable often and long enough, by all known clocks.
 func (g Observation) Abandoned() bool {
 	often := g.Answers >= AbandonedAnswers
 	longByUs := g.seen.Sub(g.since) >= abandonedTime
@@ -62,10 +57,9 @@ func (g Observation) Abandoned() bool {
 	return g.Heartbeat == "" && often && longByUs && longByRegistry
 }
 
-// Expired reports whether the observed claim l may be taken over because its lease has
-// expired: by the registry's clock, which must agree with ours, and after the same
-// heartbeat was observed for two thirds of the lease by a clock that does not jump. The
-// Date may be hours wrong or come from another node; new heartbeats show a live holder.
+// Expired reports whether claim l may be taken over since its lease has expired: by the registry's
+// clock, which must agree with ours, and after the same heartbeat was seen for two thirds of the
+// lease by a clock that does not jump. The Date may be wrong; new heartbeats show a live holder.
 func (g Observation) Expired(l format.LockManifest, clock time.Time) bool {
 	date := g.last
 	if date.IsZero() || l.Heartbeat.IsZero() || l.TTL <= 0 || clock.Sub(date).Abs() > maxSkew {
@@ -76,16 +70,13 @@ func (g Observation) Expired(l format.LockManifest, clock time.Time) bool {
 }
 
 const (
-	// leaseGrace is added to a lease before it counts as expired: the Date header
-	// has whole seconds, and heartbeats take time to arrive.
+	// leaseGrace is added to a lease: the Date header has whole seconds, and heartbeats take time.
 	leaseGrace = 30 * time.Second
 	// HeartbeatsPerLease is how often a claim is renewed within its lease.
 	HeartbeatsPerLease = 3
-	// maxSkew is how far our clock and the registry's may be apart for a decision about
-	// the lease of another client.
+	// maxSkew is how far two clocks may differ for a decision about another client's lease.
 	maxSkew = 5 * time.Minute
 )
 
-// Overdue are claims that may be ended without a command, and why: their lease
-// has expired, or they were never acknowledged.
+// Overdue are claims that may be ended without a command, and why: expired, or never acknowledged.
 type Overdue map[ClaimID]format.LockReason

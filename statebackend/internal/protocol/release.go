@@ -21,8 +21,7 @@ type Abilities struct {
 	ByTag    ability
 }
 
-// releaser ends a claim of this process: by deleting it where the registry allows,
-// else by a tombstone. No rule of the lock depends on which of them is used.
+// releaser ends a claim of ours by deletion or, if that is refused, a tombstone; both end it alike.
 type releaser struct {
 	claim   ClaimID
 	unsure  bool // the claim may still arrive: only a tombstone ends it
@@ -50,8 +49,7 @@ const (
 	releaseEnd
 )
 
-// Next takes the reply to the last request and returns the next one. After
-// OpDone, Err and Can are set.
+// Next takes the reply to the last request and returns the next. After OpDone, Err and Can are set.
 func (e *releaser) Next(r Reply) Request {
 	switch e.phase {
 	case releaseStart:
@@ -102,8 +100,7 @@ func (e *releaser) afterDelete(r Reply) Request {
 		if e.Can.ByDigest == Able {
 			return e.endRelease(nil)
 		}
-		// Some registries delete the manifest and leave the tag in the list,
-		// where it would lock forever.
+		// Some registries delete the manifest and still list the tag: it would lock forever.
 		e.phase = releaseVerified
 		return Request{Op: OpList}
 	case StatusUncertain:
@@ -126,8 +123,7 @@ func (e *releaser) afterVerify(r Reply) Request {
 	return e.endRelease(nil)
 }
 
-// untagMarker deletes the tags one by one, the marker first: once the claim is gone,
-// the marker may belong to another holder.
+// untagMarker deletes the tags, the marker first: without the claim it may be another holder's.
 func (e *releaser) untagMarker() Request {
 	e.repeats = 0
 	switch {

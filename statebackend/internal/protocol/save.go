@@ -50,8 +50,7 @@ const (
 
 var ErrNumbersUsed = errors.New("this lock has used up its version numbers")
 
-// Next takes the reply to the last request and returns the next one. After
-// OpDone, Result is set.
+// Next takes the reply to the last request and returns the next. After OpDone, Result is set.
 func (s *saver) Next(r Reply) Request {
 	switch s.phase {
 	case saveStart:
@@ -122,9 +121,8 @@ func (s *saver) listForSave() Request {
 	return Request{Op: OpList}
 }
 
-// afterSaveList decides whether the version counts: the list must show it as the newest,
-// together with our claim and without its tombstone. Other live claims do not
-// matter; they cannot win while ours is listed.
+// afterSaveList decides whether the version counts: it must be listed as the newest, with our claim
+// and without its tombstone. Other live claims cannot win while ours is listed.
 func (s *saver) afterSaveList(r Reply) Request {
 	v := r.Snapshot
 	switch {
@@ -151,10 +149,9 @@ func (s *saver) afterSaveList(r Reply) Request {
 	return Request{Op: OpWait, Wait: p}
 }
 
-// findFate finds out what became of a version that was written under a lost lock. Whoever
-// continued the workspace decided that by the list after which it copied the head; until
-// then nobody can tell. So it lists until there is a version of another claim, and once
-// more: only a claim that was not overtaken after its version has decided.
+// findFate finds out what became of a version written under a lost lock. Whoever continued decided
+// that by the list after which it copied the head. So it lists until there is a version of another
+// claim, and once more: only a claim that was not overtaken after its version has decided.
 func (s *saver) findFate(v Snapshot) Request {
 	n := v.decisiveVersion(s.claim.Fence + Jump)
 	if n > 0 && n == s.judge {
@@ -175,8 +172,7 @@ func (s *saver) findFate(v Snapshot) Request {
 	return Request{Op: OpWait, Wait: p}
 }
 
-// maxJudgements bounds how often a list is requested after a lost lock, and how many
-// versions are read: who forced the lock copies the head within three seconds.
+// maxJudgements bounds lists and reads after a lost lock: a forcer copies the head within 3 s.
 const maxJudgements = 5
 
 func (s *saver) readParent(n int64) Request {
@@ -185,10 +181,9 @@ func (s *saver) readParent(n int64) Request {
 	return Request{Op: OpReadParent, N: n}
 }
 
-// afterParent follows the versions above ours down to where they leave the numbers of our
-// claim. The version counts if a [Sealer] has copied it: nobody else has its lock id, so
-// no copy of another head can come above. A copy by the server of a client may have
-// another one beside it.
+// afterParent follows the versions above ours down to where they leave the numbers of our claim.
+// The version counts if a [Sealer] copied it: with a lock id of its own, no copy of another head
+// can come above. A copy by the server of a client may have another one beside it.
 func (s *saver) afterParent(r Reply) Request {
 	above := r.Parent >= s.claim.Fence+reach
 	switch {
@@ -207,8 +202,7 @@ func (s *saver) afterParent(r Reply) Request {
 	return s.endSave()
 }
 
-// movePointer moves state-W. From here on the version is acknowledged regardless of what
-// happens to that copy, unless the copy shows that another client took over.
+// movePointer moves state-W. The version counts even if that fails, unless it shows a takeover.
 func (s *saver) movePointer() Request {
 	s.Result.Stored = true
 	s.phase = savePointed

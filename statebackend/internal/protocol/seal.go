@@ -4,12 +4,10 @@ package protocol
 
 import "time"
 
-// This file is the part of an acquirer that copies the head after another holder was
-// overtaken, and what does that for a lock that was ended by force and that nobody takes.
+// This file copies the head after another holder was overtaken, or ended by force.
 
-// Sealer copies the head after a lock was ended by force, as the next holder would: it
-// takes the lock under an id of its own, which copies it, and releases it. From then on no
-// write of the holder that was ended can become the current state.
+// Sealer copies the head after a lock was ended by force, as the next holder would: it takes the
+// lock under an id of its own and releases it. Then no late write can become the current state.
 type Sealer struct {
 	LockID string // not known to anybody else
 	Floor  int64  // the first number that the holder cannot write
@@ -34,8 +32,7 @@ const (
 	sealerEnd
 )
 
-// Next takes the reply to the last request and returns the next one. After OpDone, Err
-// and Can are set.
+// Next takes the reply to the last request and returns the next. After OpDone, Err and Can are set.
 func (s *Sealer) Next(r Reply) Request {
 	switch s.phase {
 	case sealerStart:
@@ -52,8 +49,7 @@ func (s *Sealer) Next(r Reply) Request {
 	return Request{Op: OpDone}
 }
 
-// lock takes the lock. Another client that has it copied the head before it learned that,
-// or does it next, or withdraws: then it is tried again.
+// lock takes the lock. Another client that has it copies the head or withdraws: then it retries.
 func (s *Sealer) lock(r Reply) Request {
 	req := s.acq.Next(r)
 	if req.Op != OpDone {
@@ -129,11 +125,10 @@ func (a *Acquirer) sealListed(r Reply) Request {
 	return Request{Op: OpPutMarker, Claim: a.Claim}
 }
 
-// sealNumber is the number of a copy of the head, above all that overtaken holders may
-// write. It is our first one. Beside an older claim of our id, by which the client may hold
-// and write while we copy, it is below all that this one may write: overtaken holders leave
-// the number below the floor free, see [reach]. If another claim was overtaken after the
-// older one had been made, no number is between both.
+// sealNumber is the number of a copy of the head, above all that overtaken holders may write: our
+// first. Beside an older claim of our id, by which the client may write while we copy, it is the
+// one below the floor, which overtaken holders leave free, see [reach]. If another claim was
+// overtaken after the older one had been made, no number is between both.
 func (s contest) sealNumber() int64 {
 	if c := s.oldestSibling(); c != (ClaimID{}) && c.Fence >= s.Floor() {
 		return s.Floor() - 1

@@ -11,17 +11,14 @@ import (
 )
 
 const (
-	// Jump is the distance by which the successor of an overtaken claim skips ahead: all
-	// later writes of the overtaken claim stay below.
+	// Jump is how far the successor of an overtaken claim skips: all its later writes stay below.
 	Jump = 100_000
-	// reach is how many version numbers a claim may use. The number below the one from
-	// which its successor starts stays free, for a copy of the head beside an older claim.
-	// A LOCK beside a live claim of its id skips only these.
+	// reach is how many version numbers a claim may use. The last before its successor's is free,
+	// for a copy beside an older claim. A LOCK beside a live claim of its id skips only these.
 	reach = Jump - 1
 )
 
-// ClaimID identifies one attempt to lock: the first version number it may
-// write, and a part that is unique to the attempt. Claims are ordered by both.
+// ClaimID is one attempt to lock: its first version number and a unique part, ordered by both.
 type ClaimID struct {
 	Fence int64
 	X     string
@@ -118,8 +115,8 @@ func (v Snapshot) Floor() int64 {
 	return floor
 }
 
-// decisiveVersion returns the lowest version from n on whose claim was not overtaken; 0 if there
-// is none. What an overtaken claim wrote may be below what decided before it.
+// decisiveVersion returns the lowest version from n on whose claim was not overtaken; 0: none. One
+// of an overtaken claim may be below what decided before it.
 func (v Snapshot) decisiveVersion(n int64) int64 {
 	lowest := int64(0)
 	for _, version := range v.numbers {
@@ -175,9 +172,8 @@ func (v Snapshot) claimStands(c ClaimID, known int64) bool {
 	return v.Has(c) && v.Ended[c] == 0 && v.Newest <= known
 }
 
-// Standing judges the lock of id. own is the claim that this process won for it, or
-// zero; the returned claim is the one that decides. A live claim of the id other than
-// own was won by another process, whose versions are not known here.
+// Standing judges the lock of id. own is the claim that this process won for it, or zero; the
+// returned claim decides. Another live claim of the id is of a process whose versions are unknown.
 func (v Snapshot) Standing(id string, own ClaimID, known int64) (Standing, ClaimID) {
 	lost := own != ClaimID{} && v.Ended[own] == 0
 	other := ClaimID{}

@@ -91,8 +91,7 @@ const (
 	OwnerForeign       // OpReadMarker: an older tool's lock. OpReadPointer: another holder's version
 )
 
-// backoff returns the i-th wait for a list to show a finished write; false after about
-// ten seconds in all.
+// backoff returns the i-th wait for a list to show a write; false after about ten seconds in all.
 func backoff(i int) (Pause, bool) {
 	waits := [...]time.Duration{100, 200, 400, 800, 1600, 3200, 3700}
 	if i >= len(waits) {

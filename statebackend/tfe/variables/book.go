@@ -28,8 +28,8 @@ const (
 
 	annRecord = "vnd.okara.variable.record" // the layer of a small record, with its content, so that it is one request
 
-	// maxRecords bounds the records of an organization, and maxOfOne the variables of a
-	// workspace or a set: each is a tag in every list of the repository.
+	// maxRecords bounds an organization's records, each a tag in every list, and maxOfOne the
+	// variables of a workspace or a set.
 	maxRecords = 2000
 	maxOfOne   = 500
 	maxRecord  = 256 << 10 // bytes of one record
@@ -38,13 +38,11 @@ const (
 	tries = 3
 )
 
-// ErrFull says that an organization has the maximum number of records, or a workspace or
-// a set that of variables.
+// ErrFull says that an organization has no room for records, or a workspace or set for variables.
 var ErrFull = errors.New("too many variables and sets")
 
-// Book is what decides about the runs of an organization: variables, sets of them, uses
-// of sets, and settings of workspaces. With a Sealer a record that is not sealed is
-// [oci.ErrCorrupt].
+// Book is what decides about the runs of an organization: variables, sets of them, uses of sets,
+// and settings of workspaces. With a Sealer an unsealed record is [oci.ErrCorrupt].
 type Book struct {
 	Repo   *oci.Repo
 	States *oci.Repo       // of the states; it has the mark of a copy
@@ -53,8 +51,7 @@ type Book struct {
 	Known  *Known // nil: each record is read again
 }
 
-// Open returns the book beside the states of an organization, in a repository that
-// writers of these states cannot push to.
+// Open returns the book beside an organization's states, where their writers cannot push.
 func Open(states *oci.Repo, s artifact.Sealer, now func() time.Time, known *Known) (Book, error) {
 	repo, err := states.Beside(addr.RunsSuffix)
 	return Book{repo, states, s, now, known}, err
@@ -93,8 +90,8 @@ func (b Book) recall(t tag) (record, bool) {
 	return r, ok
 }
 
-// hasEmpty reports whether a record was written to the repository before, so that it has
-// the blob that is in each manifest. now says that it has it from now on.
+// hasEmpty reports whether a record was written before, so that the blob of each manifest is there.
+// now says that it is from now on.
 func (b Book) hasEmpty(now bool) bool {
 	if b.Known == nil {
 		return false
@@ -125,8 +122,8 @@ func (b Book) keepRecord(r record) {
 	k.size += r.size()
 }
 
-// Listing is a list of the records of a book. It reads those that are asked for, and knows
-// what is written through it. It is not safe for concurrent use.
+// Listing is a list of the records of a book. It reads those that are asked for, and knows what is
+// written through it. It is not safe for concurrent use.
 type Listing struct {
 	b      Book
 	ids    map[string][]tag // by kind and id, the newest first
@@ -196,8 +193,7 @@ func (l *Listing) Variable(ctx context.Context, id string) (*Variable, error) {
 	return &one, nil
 }
 
-// Settings returns the settings of workspaces by name: of one workspace, or with "" of all
-// that have some.
+// Settings returns the settings by name of one workspace, or with "" of all that have some.
 func (l *Listing) Settings(ctx context.Context, workspace string) (map[string]Settings, error) {
 	records, err := l.readRecords(ctx, func(t tag) bool {
 		return t.kind == kindSettings && (workspace == "" || t.id == settingsID(workspace))
@@ -242,10 +238,9 @@ func (l *Listing) ofWorkspace(ctx context.Context, workspace string) ([]record, 
 	}), err
 }
 
-// readRecords reads the newest records whose tags are wanted, without deleted ones. A tag that is
-// listed but not found may have been removed after a newer one was written; then another
-// list shows the newer one. A tag that is again not found is skipped, since its write was
-// not acknowledged.
+// readRecords reads the newest wanted records that are not deleted. One that is listed but not
+// found may have been removed after a newer one was written, which another list shows. One that is
+// again not found is skipped: its write was not acknowledged.
 func (l *Listing) readRecords(ctx context.Context, want func(tag) bool) ([]record, error) {
 	for again := false; ; again = true {
 		records, err := l.readAll(ctx, l.wantedTags(want), again)

@@ -22,15 +22,14 @@ const (
 	maxVariableBytes = 64 << 10 // names and values together
 )
 
-// Requested is a variable of a run, as the tools send it: the value is the text of an
-// expression.
+// Requested is a variable of a run, as the tools send it: the value is an expression's text.
 type Requested struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
 }
 
-// Parse converts variables of a run to JSON, which the tools read literally. Their text
-// never reaches a file in which it could be more than a value.
+// Parse converts variables to JSON, which the tools read literally: their text never reaches a file
+// where it could be more than a value.
 func Parse(list []Requested) (map[string]json.RawMessage, error) {
 	if len(list) > maxVariables {
 		return nil, fmt.Errorf("more than %d variables", maxVariables)
@@ -58,8 +57,8 @@ func Parse(list []Requested) (map[string]json.RawMessage, error) {
 
 const maxVariableName = 255
 
-// parseLiteral reads an expression that is a literal value, without function, reference,
-// loop or operator. The error never contains the value, which may be a secret.
+// parseLiteral reads a literal: no function, reference, loop or operator. The error never contains
+// the value, which may be a secret.
 func parseLiteral(words string) (json.RawMessage, error) {
 	if !utf8.ValidString(words) {
 		return nil, fmt.Errorf("the value is not UTF-8")

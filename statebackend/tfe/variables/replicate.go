@@ -22,9 +22,8 @@ type Replicated struct {
 	Left            int // sealed for the path of the source, so that no reader of the copy could open them
 }
 
-// Replicate makes a copy of the records of b in dst. It needs a key only to seal records
-// for another path, with reseal, or if the registry of the copy does not delete. dst must
-// be marked as a copy, else the error is [statebackend.ErrReplica].
+// Replicate copies the records of b to dst, which must be marked as a copy, else
+// [statebackend.ErrReplica]. Only reseal for another path, or dst without deletion, needs a key.
 func (b Book) Replicate(ctx context.Context, dst Book, reseal bool) (n Replicated, err error) {
 	from, err := b.List(ctx)
 	if err != nil {
@@ -64,7 +63,7 @@ func (b Book) Replicate(ctx context.Context, dst Book, reseal bool) (n Replicate
 	return n, nil
 }
 
-// copyMark copies the mark of the states to the records, whose list then says that they are a copy.
+// copyMark copies the mark of the states to the records, whose list then has it, too.
 func (b Book) copyMark(ctx context.Context) error {
 	m, err := b.States.Fetch(ctx, format.TagReplica)
 	if err != nil {
@@ -126,8 +125,7 @@ func (b Book) copyTo(ctx context.Context, dst Book, t tag, reseal bool) (bool, e
 	return err == nil, err
 }
 
-// withdraw removes the records of an id from a copy or, if the registry does not delete,
-// writes one that says deleted; false if such a record was there already.
+// withdraw removes the records of an id, or writes one that says deleted; false if that was there.
 func (b Book) withdraw(ctx context.Context, tags []tag) (bool, error) {
 	gone := true
 	for _, t := range tags {

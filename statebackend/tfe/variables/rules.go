@@ -47,15 +47,14 @@ func (v Variable) Check() error {
 	return v.checkHidden(jsonTexts(value)...)
 }
 
-// minHidden is the length of the shortest value that a log can hide: shorter ones are
-// parts of many words.
+// minHidden is the shortest value that a log can hide: shorter ones are parts of many words.
 const minHidden = 8
 
 // minLine is the same for each line of a text that has no line of minHidden.
 const minLine = 4
 
-// checkHidden refuses a sensitive variable of which a log or a plan would show a part. true,
-// false and null inside a value give nothing away.
+// checkHidden refuses a sensitive variable that a log or a plan would partly show. true, false and
+// null inside a value give nothing away.
 func (v Variable) checkHidden(parts ...string) error {
 	isShown := func(s string) bool {
 		lines := slices.DeleteFunc(strings.Split(s, "\n"), func(line string) bool { return strings.TrimSpace(line) == "" })
@@ -93,8 +92,7 @@ type Applied struct {
 	Variables []Variable
 }
 
-// Applying returns the sets that a workspace uses, each with its closest scope, without
-// their variables.
+// Applying returns the sets that a workspace uses, each with its closest scope, without variables.
 func Applying(sets []Set, uses []Use, workspace, project string) []Applied {
 	var list []Applied
 	for _, s := range sets {
@@ -118,9 +116,8 @@ func Applying(sets []Set, uses []Use, workspace, project string) []Applied {
 	return list
 }
 
-// setRank is the precedence of the variables of a set; the higher wins. Those of the
-// workspace itself have rank 0. Variables of the request rank above them and below sets
-// with priority.
+// setRank is the precedence of a set's variables; the higher wins. The workspace's own have rank 0,
+// above it the request's, then sets with priority.
 func (a Applied) setRank() int {
 	if a.Priority {
 		return 1 + int(a.Scope)
@@ -142,8 +139,7 @@ type layer struct {
 	list []Variable
 }
 
-// rankedLayers returns the variables of a workspace and of its sets by rank. Of several values
-// for one name the last one counts.
+// rankedLayers returns variables of a workspace and its sets by rank. A name's last value counts.
 func rankedLayers(own []Variable, sets []Applied) []layer {
 	all := []layer{{0, "", own}}
 	for _, s := range sets {
@@ -164,9 +160,8 @@ func Counting(own []Variable, sets []Applied) []Variable {
 	return slices.SortedFunc(maps.Values(counts), compareVariables)
 }
 
-// Give returns what a run gets, from the variables of its workspace, of the workspace's sets,
-// and of the request. Of several values for one name the one with the highest rank
-// counts, and among equal ranks that of the set whose name sorts first.
+// Give returns what a run gets from the variables of its workspace, of the workspace's sets, and of
+// the request. Of one name the highest rank counts, and among equals the set that sorts first.
 func Give(own []Variable, sets []Applied, requested map[string]json.RawMessage) (Given, error) {
 	g := Given{Variables: map[string]json.RawMessage{}, Environment: map[string]string{}}
 	counts := map[string]Variable{}

@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// isReplica reports whether the states are a copy: they keep the mark when they are taken
-// over.
+// isReplica reports whether the states are a copy; they keep the mark when they are taken over.
 func (l *Listing) isReplica(ctx context.Context) (bool, error) {
 	if !l.marked {
 		return false, nil
@@ -50,8 +49,7 @@ func (l *Listing) PutSettings(ctx context.Context, s Settings, by string) error 
 	return l.writeRecord(ctx, record{Settings: &s, By: by})
 }
 
-// PutSet stores a set, or deletes it with its variables and uses. These are deleted first,
-// so that an interrupted deletion can be repeated.
+// PutSet stores a set, or deletes it after its variables and uses, so that this can be repeated.
 func (l *Listing) PutSet(ctx context.Context, s Set, deleted bool, by string) error {
 	if deleted {
 		its := parentHash(kindSet, s.ID)
@@ -83,9 +81,8 @@ func (l *Listing) EndWorkspace(ctx context.Context, workspace, by string) error 
 	return l.deleteRecords(ctx, by, records)
 }
 
-// Take moves the records of another book to that of l, without those that l has. They are
-// sealed for their new place. left are the tags of those that cannot be read, which stay.
-// A dry run only counts.
+// Take moves the records of another book that l lacks, sealed for their new place. left are the
+// tags of those that cannot be read, which stay. A dry run only counts.
 func (l *Listing) Take(ctx context.Context, from Book, dry bool) (taken int, left []string, err error) {
 	other, err := from.List(ctx)
 	if err != nil {
@@ -120,8 +117,7 @@ func (l *Listing) Take(ctx context.Context, from Book, dry bool) (taken int, lef
 	return taken, left, nil
 }
 
-// Reseal writes each record again whose seal is not right, and returns the number of
-// those.
+// Reseal writes each record again whose seal is not right, and returns the number of those.
 func (l *Listing) Reseal(ctx context.Context, by string, right func(seal map[string]string) bool) (n int, err error) {
 	records, err := l.readRecords(ctx, func(tag) bool { return true })
 	if err != nil {
@@ -151,8 +147,7 @@ func (l *Listing) deleteRecords(ctx context.Context, by string, records []record
 	return nil
 }
 
-// writeRecord writes the next record of an id, and removes the older ones if the registry
-// deletes.
+// writeRecord writes the next record of an id, and removes older ones if the registry deletes.
 func (l *Listing) writeRecord(ctx context.Context, r record) error {
 	t := tag{nonce: newNonce(), seq: 1}
 	t.kind, t.parent, t.id = r.tagParts()
