@@ -162,7 +162,7 @@ func checkBundle(a *cli.App, b *bundle.File, keys []signing.PublicKey) (bundleSi
 	case err != nil:
 		return bundleSignature{}, err
 	case len(keys) == 0 && file != "":
-		a.Note("warning: signature %s was not verified: specify the trusted keys with --key", file)
+		a.Note("warning: signature %s was not verified: specify the trusted keys with --bundle-key", file)
 		return bundleSignature{File: file}, nil
 	case len(keys) == 0:
 		return bundleSignature{}, nil
@@ -212,12 +212,12 @@ func newBundleVerify(a *cli.App) *cobra.Command {
 		Use:   "verify FILE",
 		Short: "Check a bundle without a registry",
 		Long: `Check that every blob of a bundle matches its digest, and that everything its tags refer
-to is in it or in the bundle it builds on. With --key, the signature FILE.sig must exist
+to is in it or in the bundle it builds on. With --bundle-key, the signature FILE.sig must exist
 and be made by one of the keys; without it, an existing signature is not verified, and a
 warning is printed. The signatures of the versions are verified by okara bundle load.
 
-Exit codes: 0 intact, 1 not intact or not signed by a key of --key, 2 usage.`,
-		Example: "  okara bundle verify week.tar --key release.pub.asc",
+Exit codes: 0 intact, 1 not intact or not signed by a key of --bundle-key, 2 usage.`,
+		Example: "  okara bundle verify week.tar --bundle-key release.pub.asc",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b, signature, err := openBundle(a, args[0], keys)
@@ -232,12 +232,13 @@ Exit codes: 0 intact, 1 not intact or not signed by a key of --key, 2 usage.`,
 			return a.PrintResult(bundleVerified{report, signature}, fmt.Sprintf("%s: %s, %s, %s: intact", args[0], text.Plural(report.Tags, "tag"), text.Plural(report.Blobs, "blob"), text.Size(report.Bytes)))
 		},
 	}
-	bundleKeys(cmd, &keys)
+	bundleKeys(a, cmd, &keys)
 	return cmd
 }
 
-func bundleKeys(cmd *cobra.Command, keys *[]string) {
-	cmd.Flags().StringArrayVar(keys, "key", nil, "armored OpenPGP public key `FILE` that must have signed the bundle (repeatable)")
+func bundleKeys(a *cli.App, cmd *cobra.Command, keys *[]string) {
+	cmd.Flags().StringArrayVar(keys, "bundle-key", nil, "armored OpenPGP public key `FILE` that must have signed the bundle (repeatable)")
+	a.KeepOldName(cmd.Flags(), "bundle-key", "key")
 }
 
 func newBundleLoad(reg *cli.Registries) *cobra.Command {
@@ -249,11 +250,11 @@ func newBundleLoad(reg *cli.Registries) *cobra.Command {
 		Short: "Push a bundle to the registry",
 		Long: `Push what the registry does not have yet, version tags last. A version that exists with
 different content, or whose number was withdrawn, stays unchanged and is reported with
-exit code 4. With --key, nothing is pushed unless FILE.sig is a signature by one of the
+exit code 4. With --bundle-key, nothing is pushed unless FILE.sig is a signature by one of the
 keys.
 
 Only modules and providers under the prefix are written, with their signatures, status
-and reports. Without --key a bundle changes only the versions that it adds, and can
+and reports. Without --bundle-key a bundle changes only the versions that it adds, and can
 withdraw numbers that were never used: a yank, a deprecation or a scan report of a
 version that the registry already has is refused, unless --force is given.
 
@@ -267,14 +268,14 @@ are loaded.
 Exit codes: 0 loaded, 1 something was refused, 2 usage, 3 content is missing, as where
 an earlier bundle was not loaded, 4 a version exists with different content, or was
 withdrawn, 5 denied.`,
-		Example: "  okara bundle load week.tar --key release.pub.asc --registry registry.example.com/platform",
+		Example: "  okara bundle load week.tar --bundle-key release.pub.asc --registry registry.example.com/platform",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return bundleLoad(cmd.Context(), reg, args[0], keys, bundle.LoadOptions{Trusted: status || len(keys) > 0, Images: images}, policy)
 		},
 	}
-	bundleKeys(cmd, &keys)
-	cmd.Flags().BoolVar(&status, "force", false, "also load status and reports of existing versions without --key")
+	bundleKeys(reg.App, cmd, &keys)
+	cmd.Flags().BoolVar(&status, "force", false, "also load status and reports of existing versions without --bundle-key")
 	cmd.Flags().BoolVar(&images, "images", false, "also load container images")
 	policy.addTo(cmd)
 	return cmd

@@ -31,14 +31,14 @@ signatures, the status of versions, and what refers to them. Repositories are
 without a prefix; okara bundle load adds that of --registry. No registry is
 asked, and only manifests are read: okara bundle verify checks every byte.
 
-Exit codes: 0 listed, 1 not a bundle or not signed by a key of --key, 2 usage.`,
+Exit codes: 0 listed, 1 not a bundle or not signed by a key of --bundle-key, 2 usage.`,
 		Example: "  okara bundle show week.tar\n  okara bundle show week.tar --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return bundleShow(cmd.Context(), a, args[0], keys)
 		},
 	}
-	bundleKeys(cmd, &keys)
+	bundleKeys(a, cmd, &keys)
 	return cmd
 }
 

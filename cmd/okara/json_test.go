@@ -74,6 +74,8 @@ keys rotate ID --dir KEYS
 keys revoke ID --dir KEYS
 admin token new ci read:module:** --token-file DIR/tokens
 admin token list --token-file DIR/tokens
+admin token new json2 read:*:** --token-file DIR/tokens
+admin token revoke json2 --token-file DIR/tokens
 admin doctor REGISTRY/infra/probe
 admin doctor artifacts
 admin gc --storage DIR/storage

@@ -92,7 +92,7 @@ content, 5 denied.`,
 			})
 		},
 	}
-	o.addTo(cmd.Flags())
+	o.addTo(reg.App, cmd.Flags())
 	server.Add(cmd.Flags())
 	cmd.Flags().StringVar(&bump.part, "bump", "", "publish the version after the highest release, with the next `major|minor|patch` number")
 	cmd.Flags().StringVar(&packageRoot, "package-root", "", "pack this parent `DIR` of the module; users then address //SUBDIR")
@@ -119,11 +119,11 @@ type moduleFlags struct {
 	dryRun  bool
 }
 
-func (m *moduleFlags) addTo(f *pflag.FlagSet) {
+func (m *moduleFlags) addTo(a *cli.App, f *pflag.FlagSet) {
 	f.BoolVar(&m.dryRun, "dry-run", false, "show which files would be included and excluded, compare with the registry, and push nothing")
 	f.StringArrayVar(&m.include, "include", nil, "include held-back files that match `GLOB`, as in .gitignore (repeatable)")
 	f.Bool("dereference", false, "")
-	_ = f.MarkDeprecated("dereference", "symbolic links inside the folder are included without it") // the flag is there
+	a.Deprecate(f, "dereference", "symbolic links inside the folder are included without it")
 	f.BoolVar(&m.o.NoLatest, "no-latest", false, "do not move the tag latest")
 	f.BoolVar(&m.o.AllowInvalid, "force", false, "publish a configuration that tofu validate refuses")
 	f.StringVar(&m.policy, "policy", string(depot.PolicyImmutable), "policy for different content under an existing version: `immutable|editions`")

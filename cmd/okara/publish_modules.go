@@ -29,7 +29,7 @@ func newPublishModules(reg *cli.Registries) *cobra.Command {
 	var which modulesFlags
 	var server cli.ServerFlags
 	cmd := &cobra.Command{
-		Use:   "modules ROOT ADDRESS",
+		Use:   "modules ROOT ADDRESS [VERSION]",
 		Short: "Publish the modules in the folders of a repository",
 		Long: `Publish the modules in the folders of a repository under one version.
 
@@ -37,10 +37,10 @@ ADDRESS says which folders are modules and how they are called. net/{name}/aws
 takes each folder of ROOT by its name; net/{name}/{system} takes folders named
 SYSTEM/NAME. Folders without configuration are passed over.
 
-With --version auto the version comes from the git tag. A tag such as
+VERSION is a semantic version, or "auto" for the one in the git tag. A tag such as
 modules/vpc/v1.4.0 names one folder; only that one is published.
 
-With --bump in the place of --version only folders that differ from their highest
+With --bump in the place of VERSION only folders that differ from their highest
 release are published, each under its own next version. --bump commits takes it from
 the messages of the commits since that release (https://www.conventionalcommits.org):
 "feat: ..." asks for a minor version, "feat!: ..." or a paragraph "BREAKING CHANGE: ..."
@@ -63,12 +63,16 @@ Prints one line repository:tag@digest per module.
 Exit codes: 0 all published or already there, 2 usage, 4 all versions exist with
 different content, 6 some failed, or would be refused. A dry run has the code of the
 run.`,
-		Example: `  okara publish modules ./modules net/{name}/aws --version 1.4.0
-  okara publish modules ./modules acme/{name}/{system} --version auto
+		Example: `  okara publish modules ./modules net/{name}/aws 1.4.0
+  okara publish modules ./modules acme/{name}/{system} auto
   okara publish modules ./modules net/{name}/aws --bump commits
   okara publish modules ./modules net/{name}/aws --bump commits --dry-run --markdown`,
-		Args: cobra.ExactArgs(2),
+		Args: cobra.RangeArgs(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 3 && which.version != "" {
+				return cli.UsageError("VERSION cannot be combined with --version")
+			}
+			which.version = cmp.Or(which.version, strings.Join(args[2:], ""))
 			if err := which.checkVersionFlags(o.dryRun); err != nil {
 				return err
 			}
@@ -96,9 +100,9 @@ run.`,
 			return publishModules(cmd.Context(), reg, server, modules, options, which.keepGoing)
 		},
 	}
-	o.addTo(cmd.Flags())
+	o.addTo(reg.App, cmd.Flags())
 	server.Add(cmd.Flags())
-	which.addTo(cmd.Flags())
+	which.addTo(reg.App, cmd.Flags())
 	return cmd
 }
 
@@ -108,8 +112,9 @@ type modulesFlags struct {
 	markdown, keepGoing               bool
 }
 
-func (m *modulesFlags) addTo(f *pflag.FlagSet) {
-	f.StringVar(&m.version, "version", "", "`VERSION` of all modules, or auto for the one in the git tag")
+func (m *modulesFlags) addTo(a *cli.App, f *pflag.FlagSet) {
+	f.StringVar(&m.version, "version", "", "")
+	a.Deprecate(f, "version", "put VERSION after ADDRESS")
 	f.StringVar(&m.bump, "bump", "", "publish what has changed, each with a higher `major|minor|patch` number, or commits for what their messages ask for")
 	f.StringVar(&m.since, "since", "", "read the commits since this `REVISION` instead of since the release")
 	f.StringVar(&m.packageRoot, "package-root", "", "pack this parent `DIR` of the modules with each of them")
@@ -120,9 +125,9 @@ func (m *modulesFlags) addTo(f *pflag.FlagSet) {
 func (m *modulesFlags) checkVersionFlags(dryRun bool) error {
 	switch {
 	case m.version == "" && m.bump == "":
-		return cli.WithHint(cli.UsageError("neither --version nor --bump says which version the modules get"), "specify --version VERSION or --bump commits")
+		return cli.WithHint(cli.UsageError("neither VERSION nor --bump says which version the modules get"), "specify VERSION after ADDRESS, or --bump commits")
 	case m.version != "" && m.bump != "":
-		return cli.UsageError("--version cannot be combined with --bump")
+		return cli.UsageError("VERSION cannot be combined with --bump")
 	case m.bump != "" && !slices.Contains([]string{addr.Major, addr.Minor, addr.Patch, bumpCommits}, m.bump):
 		return cli.UsageError("invalid --bump %s: must be major, minor, patch or commits", m.bump)
 	case m.since != "" && m.bump == "":

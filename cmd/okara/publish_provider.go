@@ -35,7 +35,7 @@ SHA256SUMS lists PREFIX_manifest.json and it is not in DIST,
 terraform-registry-manifest.json in the folder above DIST is used. --protocols replaces
 a manifest that cannot be read.
 
-A signature in the folder is verified with --key and kept. Without one, SHA256SUMS
+A signature in the folder is verified with --openpgp-key and kept. Without one, SHA256SUMS
 is signed with --sign-key; the private key stays on this machine.
 
 The documentation in the folder docs of DIST, or in --docs, is stored with the version
@@ -53,8 +53,8 @@ Prints repository:tag@digest.
 Exit codes: 0 published or already there, 2 usage, 4 the version exists with
 other content, 5 denied.`,
 		Example: `  okara publish provider ./dist acme/dns 1.2.3 --sign-key ~/.config/okara/keys/6F3C….asc
-  okara publish provider ./dist acme/dns 1.2.3 --key release.pub.asc
-  okara publish provider ./dist acme/dns 1.2.3 --key release.pub.asc --server https://okara.example.com`,
+  okara publish provider ./dist acme/dns 1.2.3 --openpgp-key release.pub.asc
+  okara publish provider ./dist acme/dns 1.2.3 --openpgp-key release.pub.asc --server https://okara.example.com`,
 		Args: cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := addr.ParseProvider(args[1])
@@ -87,7 +87,8 @@ other content, 5 denied.`,
 	f.StringSliceVar(&o.protocols, "protocols", nil, "protocol `VERSIONS` of the provider, such as 5.0,6.0, instead of those in the registry manifest")
 	f.StringArrayVar(&o.signKeys, "sign-key", nil, "armored OpenPGP private key `FILE` that signs SHA256SUMS (repeatable, while one key replaces another)")
 	f.StringVar(&o.passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
-	f.StringArrayVar(&o.keys, "key", nil, "armored OpenPGP public key `FILE` that made the signature in DIST (repeatable)")
+	f.StringArrayVar(&o.keys, "openpgp-key", nil, "armored OpenPGP public key `FILE` that made the signature in DIST (repeatable)")
+	reg.KeepOldName(f, "openpgp-key", "key")
 	return cmd
 }
 

@@ -43,10 +43,7 @@ type workspaceFlags struct{ server cli.ServerFlags }
 // addTo gives a command the flags, and completes its first argument: an organization, or with
 // whole a workspace in one.
 func (f *workspaceFlags) addTo(reg *cli.Registries, cmd *cobra.Command, whole bool) {
-	fl := cmd.Flags()
-	fl.StringVar(&f.server.URL, "server", "", "`URL` of the server (OKARA_SERVER)")
-	fl.StringVar(&f.server.TokenFile, "token-file", "", "`FILE` with the token for it, - for standard input (or the variable OKARA_TOKEN)")
-	fl.StringVar(&f.server.Audience, "audience", "", "`NAME` that the server expects in the token of a GitHub job; its URL by default")
+	f.server.AddRequired(cmd.Flags())
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -58,14 +55,23 @@ func (f *workspaceFlags) addTo(reg *cli.Registries, cmd *cobra.Command, whole bo
 }
 
 func (f *workspaceFlags) openWorkspaces(reg *cli.Registries) (*workspaceclient.Client, error) {
-	front, err := cli.OpenFrontEnd(reg, f.server, nil)
-	if err != nil {
-		return nil, err
+	front, err := cli.OpenServer(reg, f.server)
+	return &workspaceclient.Client{Front: front}, err
+}
+
+// withWorkspace makes the RunE of a command from a function on the workspace that its argument names.
+func (f *workspaceFlags) withWorkspace(reg *cli.Registries, run func(context.Context, *workspaceclient.Client, workspaceclient.Ref) error) runFunc {
+	return func(cmd *cobra.Command, args []string) error {
+		p, err := workspaceclient.ParseRef(args[0])
+		if err != nil {
+			return workspaceError(err)
+		}
+		c, err := f.openWorkspaces(reg)
+		if err != nil {
+			return err
+		}
+		return workspaceError(run(cmd.Context(), c, p))
 	}
-	if front == nil {
-		return nil, cli.WithHint(cli.UsageError("no server given"), "set OKARA_SERVER, or add --server https://okara.example.com")
-	}
-	return &workspaceclient.Client{Front: front}, nil
 }
 
 // completeWorkspace gets completions from the server. On an error there are none, and no message.
@@ -190,27 +196,19 @@ The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
 		Example: `  okara workspace create acme/network-prod --tag network --tag env=prod
   okara workspace create acme/shop --project retail --description "the shop"`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := workspaceclient.ParseRef(args[0])
-			if err != nil {
-				return workspaceError(err)
-			}
+		RunE: f.withWorkspace(reg, func(ctx context.Context, c *workspaceclient.Client, p workspaceclient.Ref) (err error) {
 			if n.Tags, err = parseTags(tags); err != nil {
 				return err
 			}
 			if n.Mode != "" && n.Mode != "local" && n.Mode != "remote" {
-				return cli.UsageError("--execution-mode %q: want local or remote", n.Mode)
+				return cli.UsageError("--execution-mode %q must be local or remote", n.Mode)
 			}
-			c, err := f.openWorkspaces(reg)
+			w, err := c.Create(ctx, p, n)
 			if err != nil {
 				return err
 			}
-			w, err := c.Create(cmd.Context(), p, n)
-			if err != nil {
-				return workspaceError(err)
-			}
 			return reg.PrintResult(w, fmt.Sprintf("created workspace %s", p))
-		},
+		}),
 	}
 	f.addTo(reg, cmd, true)
 	fl := cmd.Flags()
@@ -257,26 +255,19 @@ cannot be seen, so deleting it requires --force.
 		Example: `  okara workspace delete acme/old-test
   okara workspace delete acme/old-test --force --yes`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := workspaceclient.ParseRef(args[0])
-			if err != nil {
-				return workspaceError(err)
-			}
-			c, err := f.openWorkspaces(reg)
-			if err != nil {
-				return err
-			}
+		RunE: f.withWorkspace(reg, func(ctx context.Context, c *workspaceclient.Client, p workspaceclient.Ref) error {
 			if err := reg.Confirm(yes, fmt.Sprintf("delete workspace %s", p)); err != nil {
 				return err
 			}
-			if err := c.Delete(cmd.Context(), p, force); err != nil {
-				if errors.Is(err, oci.ErrExists) && !force {
-					return cli.WithHint(workspaceError(err), "destroy its resources with `tofu destroy`, or delete only the workspace with --force; end a lock with `tofu force-unlock`")
-				}
-				return workspaceError(err)
+			err := c.Delete(ctx, p, force)
+			if errors.Is(err, oci.ErrExists) && !force {
+				return cli.WithHint(err, "destroy its resources with `tofu destroy`, or delete only the workspace with --force; end a lock with `tofu force-unlock`")
+			}
+			if err != nil {
+				return err
 			}
 			return reg.PrintResult(deletedWorkspace{p.Organization, p.Name, true}, fmt.Sprintf("deleted workspace %s", p))
-		},
+		}),
 	}
 	f.addTo(reg, cmd, true)
 	cmd.Flags().BoolVar(&force, "force", false, "delete it even if its state has resources")

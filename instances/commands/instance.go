@@ -61,12 +61,10 @@ type portalFlags struct {
 
 // addTo gives a command the flags, and completes the id that is its first argument.
 func (f *portalFlags) addTo(reg *cli.Registries, cmd *cobra.Command, changes bool) {
-	fl := cmd.Flags()
-	fl.StringVar(&f.server.URL, "server", "", "the server at this `URL` (OKARA_SERVER)")
-	fl.StringVar(&f.server.TokenFile, "token-file", "", "`FILE` with the token for it, - for standard input (OKARA_TOKEN)")
-	fl.StringVar(&f.server.Audience, "audience", "", "audience `NAME` that the server expects in the token of a GitHub job; its URL by default")
+	f.server.AddRequired(cmd.Flags())
 	if changes {
-		fl.StringVar(&f.key, "key", "", "idempotency `KEY`, to repeat a change after its response was lost; it is applied only once")
+		cmd.Flags().StringVar(&f.key, "idempotency-key", "", "idempotency `KEY`, to repeat a change after its response was lost; it is applied only once")
+		reg.KeepOldName(cmd.Flags(), "idempotency-key", "key")
 	}
 	if cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = f.completeIDs(reg)
@@ -74,14 +72,8 @@ func (f *portalFlags) addTo(reg *cli.Registries, cmd *cobra.Command, changes boo
 }
 
 func (f *portalFlags) openPortal(reg *cli.Registries) (*portalclient.Client, error) {
-	front, err := cli.OpenFrontEnd(reg, f.server, nil)
-	if err != nil {
-		return nil, err
-	}
-	if front == nil {
-		return nil, cli.WithHint(cli.UsageError("no server given"), "set OKARA_SERVER, or add --server https://okara.example.com")
-	}
-	return &portalclient.Client{Front: front, Key: f.key}, nil
+	front, err := cli.OpenServer(reg, f.server)
+	return &portalclient.Client{Front: front, Key: f.key}, err
 }
 
 // withClient makes the RunE of a command from a function that calls the server.

@@ -32,6 +32,22 @@ func (s *ServerFlags) Add(f *pflag.FlagSet) {
 	f.StringVar(&s.Audience, "audience", "", "audience `NAME` that the server expects in the token of a GitHub job; its URL by default")
 }
 
+// AddRequired is Add for a command that needs a server.
+func (s *ServerFlags) AddRequired(f *pflag.FlagSet) {
+	s.Add(f)
+	f.Lookup("server").Usage = "the server at this `URL` (OKARA_SERVER)"
+	f.Lookup("token-file").Usage = "`FILE` with the token for it, - for standard input (OKARA_TOKEN)"
+}
+
+// OpenServer is OpenFrontEnd for a command that needs a server.
+func OpenServer(reg *Registries, s ServerFlags) (*client.Client, error) {
+	front, err := OpenFrontEnd(reg, s, nil)
+	if err == nil && front == nil {
+		err = WithHint(UsageError("no server given"), "set OKARA_SERVER, or add --server https://okara.example.com")
+	}
+	return front, err
+}
+
 // OpenFrontEnd returns the client of --server or OKARA_SERVER, nil without one. A registry
 // on the command line takes precedence over OKARA_SERVER.
 func OpenFrontEnd(reg *Registries, s ServerFlags, progress func(depot.Event)) (*client.Client, error) {

@@ -75,6 +75,32 @@ func AddLong(f *pflag.FlagSet, long *bool, what string) {
 	f.BoolVarP(long, "long", "l", false, "also show "+what+", as on a terminal")
 }
 
+// KeepOldName lets a renamed flag be given by its old name too.
+func (a *App) KeepOldName(f *pflag.FlagSet, name, old string) {
+	flag := *f.Lookup(name)
+	flag.Name = old
+	f.AddFlag(&flag)
+	a.Deprecate(f, old, "use --"+name)
+}
+
+// Deprecate hides a flag and tells who gives it, on stderr, what to do. The note of cobra would be
+// on stdout, in the result.
+func (a *App) Deprecate(f *pflag.FlagSet, name, note string) {
+	flag := f.Lookup(name)
+	flag.Hidden = true
+	flag.Value = notedValue{flag.Value, func() { a.Note("flag --%s is deprecated: %s", name, note) }}
+}
+
+type notedValue struct {
+	pflag.Value
+	note func()
+}
+
+func (n notedValue) Set(s string) error {
+	n.note()
+	return n.Value.Set(s)
+}
+
 // IsLong reports whether a list shows all columns.
 func (a *App) IsLong(long bool) bool { return long || IsTerminal(a.Out) && !a.JSON }
 

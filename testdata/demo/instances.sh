@@ -150,8 +150,8 @@ grep -h 'is the leader' b.log | sed 's/.*msg=/b: /'
 expect ben 0 " ready$" okara instance wait "$slow"
 expect ben 0 'ready *run 1, .*1 added' okara instance show "$slow"
 [ "$(as ben okara instance logs "$slow" | grep -c 'made: Creation complete')" = 1 ] || fail "it was not made once"
-expect ben 0 'it ends at' okara instance extend "$bens" --key again
-expect ben 0 'it ends at' okara instance extend "$bens" --key again # repeated, as after a lost answer
+expect ben 0 'it ends at' okara instance extend "$bens" --idempotency-key again
+expect ben 0 'it ends at' okara instance extend "$bens" --idempotency-key again # repeated, as after a lost answer
 expect ben 0 '^extended *1 of 1 times' okara instance show "$bens"
 run a
 server=$a
