@@ -9,19 +9,29 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// ofInstances returns the addresses of instances that have providers of their own, as OpenTofu
-// writes them for a provider with for_each. Terraform (1.11 was tried) reads none of them, and
-// drops them without a word when it writes the state.
-func (d *Document) ofInstances() (all []string) {
+// instancesWith returns the addresses of resources whose instances have a member.
+func (d *Document) instancesWith(member string) (all []string) {
 	for _, e := range d.entries {
-		if e.of.Mode != ModeManaged || e.of.Provider != "" {
-			continue
-		}
-		if m, err := membersOf(newDecoder(e.json)); err == nil && !isNothing(m["provider"]) {
+		if m, err := membersOf(newDecoder(e.json)); e.of.Mode == ModeManaged && err == nil && !isNothing(m[member]) {
 			all = append(all, e.address)
 		}
 	}
 	return all
+}
+
+// ofInstances returns the addresses of instances that have providers of their own, as OpenTofu
+// writes them for a provider with for_each. Terraform (1.11 was tried) reads none of them, and
+// drops them without a word when it writes the state.
+func (d *Document) ofInstances() []string { return d.instancesWith("provider") }
+
+// LeftBehind returns the addresses that a destroy leaves behind, since their configuration says
+// destroy = false (OpenTofu 1.12); none for a state that cannot be read.
+func LeftBehind(state []byte) []string {
+	d, err := indexState(state)
+	if err != nil {
+		return nil
+	}
+	return d.instancesWith("skip_destroy")
 }
 
 // Dropped explains that all instances with providers of their own are gone since before, with

@@ -56,6 +56,8 @@ func TestDropped(t *testing.T) {
 			t.Errorf("%s reads %s: %q", tt.agent, tt.state, got)
 		}
 	}
+	left := states.LeftBehind([]byte(state("1.12.6", resource("x", plain, instance("a", `"skip_destroy":true,`), instance("b", "")))))
+	must.Match(t, "left behind", left, []string{`time_static.x["a"]`})
 	must.Equal(t, "Terraform after OpenTofu", states.OtherTool("OpenTofu/1.12.6", "Terraform/1.11.4"), true)
 	must.Equal(t, "OpenTofu after Terraform", states.OtherTool("Terraform/1.11.4", "OpenTofu/1.12.6"), false)
 }

@@ -17,6 +17,9 @@ import (
 // AnnotationAttempt of an object of a run holds its Attempt.
 const AnnotationAttempt = "okara.dev/attempt"
 
+// annotationLeaves of a Terraform holds Spec.Leaves, one a line.
+const annotationLeaves = "okara.dev/leaves"
+
 // Work is what an [Executor] carries out: the run of a module (a [Spec]) or the release
 // of a chart (a [Release]).
 type Work interface {

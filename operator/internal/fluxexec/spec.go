@@ -81,6 +81,9 @@ type Spec struct {
 	Suspend bool `json:"suspend,omitempty"`
 	// Keep leaves the resources in place when the run is deleted.
 	Keep bool `json:"keep,omitempty"`
+	// Leaves are addresses that the deletion leaves behind by its module. The Terraform keeps
+	// them for Status.Left.
+	Leaves []string `json:"leaves,omitempty"`
 
 	HealthChecks []HealthCheck `json:"healthChecks,omitempty"` // after each run
 	// Outputs lists the outputs that OutputsSecret gets. If empty, it gets all.

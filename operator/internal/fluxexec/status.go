@@ -53,6 +53,8 @@ type Status struct {
 	// FailedAt is when the last try of a destroy failed, in RFC 3339. It is "" if none
 	// failed, or if the next one is in progress. tofu-controller does not count them.
 	FailedAt string
+	// Left are the addresses that a destroy left behind. It is called failed then.
+	Left []string
 	// AppliedRevision and PlannedRevision are tofu-controller's: TAG@DIGEST or DIGEST.
 	AppliedRevision string
 	PlannedRevision string
@@ -124,6 +126,9 @@ func (s Spec) observe(live *unstructured.Unstructured) Status {
 		status.Phase = Destroying
 		if ready.False() && ready.Generation == live.GetGeneration() {
 			status.FailedAt = ready.Since
+			if strings.Contains(strings.Join(strings.Fields(ready.Message), " "), "left behind forgotten instances") {
+				status.Left = strings.Split(live.GetAnnotations()[annotationLeaves], "\n")
+			}
 		}
 	case fluxobj.Suspended(live):
 		status.Phase = Suspended

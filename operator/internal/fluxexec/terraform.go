@@ -18,8 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
+
+// maxLeaves bounds an annotation, in bytes.
+const maxLeaves = 16 << 10
 
 const terraformVersion, terraformKind = "infra.contrib.fluxcd.io/v1alpha2", "Terraform"
 
@@ -85,11 +89,12 @@ func (s Spec) endingSpec(ctx context.Context, c fluxobj.Client, live, source, ma
 		}
 	}
 	if live.GetDeletionTimestamp() == nil {
-		if len(how) == 0 {
+		leaves := text.Clip(strings.Join(s.Leaves, "\n"), maxLeaves)
+		if len(how) == 0 && live.GetAnnotations()[annotationLeaves] == leaves {
 			return nil, nil
 		}
 		maps.Copy(how, s.stoppedSpec(live)) // or it would run once more
-		return map[string]any{"spec": how}, nil
+		return map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotationLeaves: leaves}}, "spec": how}, nil
 	}
 	hooks, _, _ := unstructured.NestedSlice(live.Object, "spec", "webhooks")
 	asked := s.workInfo().requestValue(source)

@@ -354,7 +354,9 @@ func destroyStatus(r *fluxrun.Run, a instancectl.Attempt, st fluxexec.Status) ru
 	}
 	// The time of a condition has whole seconds.
 	if at, err := time.Parse(time.RFC3339, st.FailedAt); err == nil && !at.Before(a.Started.Truncate(time.Second)) {
-		return failedStatus(r, cmp.Or(st.Failure.Message, st.Message))
+		over := failedStatus(r, cmp.Or(st.Failure.Message, st.Message))
+		over.Result.Left = st.Left
+		return over
 	}
 	return runningStatus(st)
 }

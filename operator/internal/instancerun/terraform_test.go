@@ -51,6 +51,10 @@ func (f *front) Check(_ context.Context, r runaccess.Run) error {
 	return nil
 }
 
+func (f *front) Leaves(context.Context, runaccess.Run) ([]string, error) {
+	return []string{"terraform_data.kept", `module.a.terraform_data.kept["x"]`}, nil
+}
+
 func (f *front) Prepare(_ context.Context, r runaccess.Run) (runaccess.Ready, error) {
 	return runaccess.Ready{
 		State: fluxexec.State{Address: "https://okara.test/state/prod." + r.Namespace + "/" + r.Workspace, TokenSecret: r.Name + "-okara-run"}, Request: "1",
@@ -243,10 +247,16 @@ func TestTerraform(t *testing.T) {
 	if s.terraform().GetDeletionTimestamp() == nil {
 		t.Error("it is not deleted")
 	}
+	s.destroy(run.Running) // resumes it
 	s.says("False", "DestroyFailed", nil)
-	if st := s.destroy(run.Ended); st.Result.Outcome != lifecycle.RunFailed {
+	if st := s.destroy(run.Ended); st.Result.Outcome != lifecycle.RunFailed || st.Result.Left != nil {
 		t.Errorf("%+v", st.Result)
 	}
+	s.says("False", "DestroyFailed", map[string]any{"conditions": []any{map[string]any{
+		"type": "Ready", "status": "False", "reason": "TFExecApplyFailed", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": s.terraform().GetGeneration(),
+		"message": "error running Destroy: exit status 1\n\nError: Destroy was successful but left behind\nforgotten instances\n", // of OpenTofu 1.12.6
+	}}})
+	must.Match(t, "left behind", s.destroy(run.Ended).Result.Left, []string{"terraform_data.kept", `module.a.terraform_data.kept["x"]`})
 	s.a.Attempt, s.a.Started = 2, time.Now().Add(time.Minute)
 	s.destroy(run.Running) // the failure is older than this attempt
 	s.a.Started = time.Now()

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
@@ -70,6 +71,9 @@ func destroyAgain(ctx context.Context, x *object, now fluxexec.Status) error {
 	if now.FailedAt != "" && (d == nil || now.FailedAt != d.FailedAt) {
 		if d == nil {
 			d = &destroyStatus{}
+		}
+		if len(now.Left) > 0 {
+			x.emitEvent("LeftBehind", "as the module says, and perhaps costing: %s", text.Excerpt(strings.Join(now.Left, ", ")))
 		}
 		d.Failures = d.Failures + 1
 		d.FailedAt = now.FailedAt

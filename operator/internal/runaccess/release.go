@@ -73,6 +73,12 @@ func (a *Access) keptError(r Run, why string) error {
 	return &KeptError{a.StateName(r.Namespace), r.Workspace, why}
 }
 
+// Leaves returns the addresses that destroying a run will leave behind, as its state says.
+func (a *Access) Leaves(ctx context.Context, r Run) ([]string, error) {
+	state, err := a.readState(ctx, r)
+	return states.LeftBehind(state), err
+}
+
 // checkEmpty returns nil for a state without resources.
 func (a *Access) checkEmpty(r Run, state []byte, destroyed bool) error {
 	if state == nil {
