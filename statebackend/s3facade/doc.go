@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package s3facade implements the part of S3 that the "s3" state backend of
-// OpenTofu and Terraform (1.10 and newer, with use_lockfile) uses, over
-// [statebackend.Store]. It serves one run of a tool, on loopback. It is not a
-// general S3 server, and rejects every client without the run's key.
+// Package s3facade implements the part of S3 that the "s3" state backend of OpenTofu and Terraform
+// (1.10 and newer, with use_lockfile) uses, over [statebackend.Store]. It serves one run of a tool,
+// on loopback, and rejects every client without the run's key.
 //
 // # Keys
 //
-// There is one bucket, [Bucket]. An object key names the repository, so that
-// one facade serves every repository that a run touches, in particular the old
-// and the new one of `init -migrate-state`:
+// There is one bucket, [Bucket]. An object key names the repository, so that a facade serves every
+// one that a run touches, such as the old and the new one of `init -migrate-state`:
 //
 //	<repository>/state                          workspace "default"
 //	env:/<workspace>/<repository>/state         any other workspace
 //	<repository>/remote                         the same, read by
 //	remote:/<repository>/<ws>/<repository>/remote   terraform_remote_state
 //
-// Each of the first two has a lock object of the same key with ".tflock".
-// Remote keys are read-only.
+// Each of the first two has a lock object of the same key with ".tflock". Remote keys are
+// read-only.
 //
 // # Operations
 //
@@ -32,21 +30,19 @@
 //	POST, PUT, POST, DELETE ?uploadId       a multipart upload, then one Put
 //	DELETE key                              delete of the workspace
 //
-// A HEAD reads the whole state, since its size is not known otherwise; the GET that both
-// tools send right after it, and all ranges of a large state, come from the same bytes.
+// A HEAD reads the whole state, for its size; the GET that both tools send right after it, and all
+// ranges of a large state, come from the same bytes.
 //
 // # Guarantees and limits
 //
-// Locks, versions and fencing are those of statebackend; the only state of this
-// package is which locks this run took. Every request must carry the run's access
-// key, which is random and in files that no other user can read, in its signature's
-// credential scope; the signature is not verified beyond that. Payload hashes, Content-MD5
-// and x-amz-checksum headers are verified, so a truncated body is refused.
+// Locks, versions and fencing are those of statebackend; this package only knows which locks this
+// run took. Every request must carry the run's access key, which is random and in files that no
+// other user can read, in its signature's credential scope; the signature is not verified beyond
+// that. Payload hashes, Content-MD5 and x-amz-checksum headers are, so a truncated body is refused.
 //
-// A caller that took the lock before the tool was started hands it over in
-// [Options].Taken. The tool then locks and unlocks as it likes, and no other client
-// gets the lock between its commands.
+// A caller that took the lock before the tool was started hands it over in [Options].Taken. The
+// tool then locks and unlocks as it likes, and no other client gets the lock in between.
 //
-// AccessDenied is never sent, since the s3 backend ignores it while listing and
-// then shows only the default workspace.
+// AccessDenied is never sent: while listing, the s3 backend ignores it and shows only the default
+// workspace.
 package s3facade

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tfe implements the state part of the API tfe.v2, which the blocks `cloud` and
-// `backend "remote"` of OpenTofu and Terraform use, over state stores. The tools run
-// where they are started; their states, locks and workspaces are in the registry.
+// Package tfe implements the state part of the API tfe.v2, which the blocks `cloud` and `backend
+// "remote"` of OpenTofu and Terraform use, over state stores.
 //
 // # Three rules
 //
@@ -15,51 +14,46 @@
 //
 // # Names
 //
-// An organization is the NAME of a state, the one that /state/NAME/ has, and a workspace
-// is a workspace in it: one state and one lock behind several APIs. The other data of a
-// workspace (tags, project, description) is its record beside the state
-// ([statebackend.Record]). A workspace exists if its record says so or if it has a state.
-// Organizations need not be created. A project is a label.
+// An organization is the NAME of a state, the one that /state/NAME/ has, and a workspace is one in
+// it: one state and one lock behind several APIs. Tags, project (a label) and description of a
+// workspace are its record beside the state ([statebackend.Record]). It exists if its record says
+// so or if it has a state. Organizations need not be created.
 //
 // In a split organization each new workspace has a separate repository, with the NAME
-// "ORGANIZATION.WORKSPACE". The record says whether, and the configuration says where.
-// workspace_ref.go finds it.
+// "ORGANIZATION.WORKSPACE". The record says whether, the configuration where (workspace_ref.go).
 //
 // # Command IDs
 //
-// The protocol has no lock id, and other servers distinguish clients by their user, which
-// fails if all of CI has one token. But a command of either tool reads its workspace by name
-// first and then uses the id in that answer for all further requests. So that id contains a
-// command ID, which is new in each answer and gives no right, and the id of the lock is
-// derived from it: a lock request can be repeated, an unlock ends only the lock of its own
-// command, and an overtaken run is distinguished from its successor. Scripts and providers,
-// which store ids, get the stable id without one (id.go).
+// The protocol has no lock id, and other servers distinguish clients by their user, which fails if
+// all of CI has one token. But a command of either tool reads its workspace by name first and then
+// uses the id in that answer. So that id contains a command ID, new in each answer and without any
+// right, from which the lock's id is derived: a lock request can be repeated, an unlock ends only
+// its own command's lock, and an overtaken run is distinguished from its successor. Scripts and
+// providers, which store ids, get the stable id without one (id.go).
 //
-// For each request the id is parsed, in one spelling, then the right is checked, then
-// anything is looked up, then the body is read.
+// For each request the id is parsed, in one spelling, then the right is checked, then anything is
+// looked up, then the body is read.
 //
 // # Writing
 //
-// The tools announce a state and get an address for its bytes, which contains all
-// decisions in signed form (upload.go). Refusals are made at the announcement where
-// possible, since the tools show its errors. The order of states is that of
-// statebackend/httpbackend.
+// The tools announce a state and get an address for its bytes, which contains all decisions in
+// signed form (upload.go). Refusals are made at the announcement where possible, since the tools
+// show its errors. The order of states is that of statebackend/httpbackend.
 //
-// A second copy of the state, which the tools send in clear even if OpenTofu encrypts the
-// state, is read and discarded.
+// A second copy of the state, in clear even if OpenTofu encrypts it, is read and discarded.
 //
 // # Limits
 //
-// A held lock is answered with 409, although the tools then print their own message: at
-// 423 they do not wait for the lock. A command ID has whole seconds, so a workspace that
-// is deleted and created again within the second in which a command began is taken for
-// the one that the command has read. Two scripts of one subject that lock at two replicas
-// at the same time may both get the answer that they hold the lock; one of them is refused
-// when it writes. A split organization lists the workspaces that have a record.
+// A held lock is answered with 409, although the tools then print their own message: at 423 they do
+// not wait. A command ID has whole seconds, so a workspace that is deleted and created again within
+// the second in which a command began is taken for the one that the command has read. Two scripts
+// of one subject that lock at two replicas at the same time may both be told that they hold the
+// lock; one of them is refused when it writes. A split organization lists the workspaces that have
+// a record.
 //
 // # Alternatives considered
 //
-// Sessions in memory: another replica would not know them. The lock of a user, as on
-// other servers: two runs with one token would hold it at once. Download addresses for
-// states that need no token: they would end up in logs.
+// Sessions in memory: another replica would not know them. The lock of a user, as on other servers:
+// two runs with one token would hold it at once. Download addresses without token: they would end
+// up in logs.
 package tfe
