@@ -91,18 +91,12 @@ func New(o Options) *Resolver {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
-	if o.GOOS == "" {
-		o.GOOS = runtime.GOOS
-	}
+	o.GOOS = cmp.Or(o.GOOS, runtime.GOOS)
 	if o.Home == "" {
 		o.Home = o.Getenv(cmp.Or(map[string]string{"windows": "USERPROFILE"}[o.GOOS], "HOME"))
 	}
-	if o.HelperTimeout == 0 {
-		o.HelperTimeout = DefaultHelperTimeout
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.HelperTimeout = cmp.Or(o.HelperTimeout, DefaultHelperTimeout)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -39,9 +40,7 @@ type Archives struct {
 }
 
 func (a Archives) withDefaults() Archives {
-	if a.TTL == 0 {
-		a.TTL = 4 * time.Hour
-	}
+	a.TTL = cmp.Or(a.TTL, 4*time.Hour)
 	return a
 }
 

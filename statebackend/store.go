@@ -3,6 +3,7 @@
 package statebackend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,12 +67,8 @@ type Store struct {
 
 // New returns a store on r. It sends no request.
 func New(r *oci.Repo, o Options) *Store {
-	if o.MaxState == 0 {
-		o.MaxState = 512 << 20
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.MaxState = cmp.Or(o.MaxState, 512<<20)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -85,9 +86,7 @@ func printCLIConfig(a *cli.App, c cliConfig, server string) error {
 	if c.server, err = parseServer(server); err != nil {
 		return err
 	}
-	if c.hostname == "" {
-		c.hostname = c.server.Host
-	}
+	c.hostname = cmp.Or(c.hostname, c.server.Host)
 	if err := checkHostname(c.hostname); err != nil {
 		return err
 	}

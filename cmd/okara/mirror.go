@@ -282,9 +282,7 @@ func (m *mirrorer) addArgument(arg string) error {
 	if err != nil {
 		return err
 	}
-	if p.Hostname == "" {
-		p.Hostname = m.o.defaultHost
-	}
+	p.Hostname = cmp.Or(p.Hostname, m.o.defaultHost)
 	return m.addProvider(e, p)
 }
 

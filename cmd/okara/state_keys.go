@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -89,9 +90,7 @@ func keysText(uses []keyUse) string {
 	rows := [][]string{{"WORKSPACE", "KEY", "VERSIONS"}}
 	for _, u := range uses {
 		key := u.Key
-		if key == "" {
-			key = "none: not encrypted, or encrypted by the tool"
-		}
+		key = cmp.Or(key, "none: not encrypted, or encrypted by the tool")
 		rows = append(rows, []string{u.Workspace, key, shortenRanges(u.Versions)})
 	}
 	return cli.Table(rows)

@@ -3,6 +3,7 @@
 package access
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -100,9 +101,7 @@ func New(o Options) (*Guard, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if err := errors.Join(o.Login.validate(), o.Sessions.validate(), o.Policy.validate(o.Login)); err != nil {
 		return nil, err
 	}
@@ -227,9 +226,7 @@ const defaultGroupAge = 24 * time.Hour
 // longer), the error is a [Refusal] that asks the caller to log in again. A caller
 // without groups gets none, whatever the age.
 func (g Grant) Groups(age time.Duration) ([]string, error) {
-	if age == 0 {
-		age = defaultGroupAge
-	}
+	age = cmp.Or(age, defaultGroupAge)
 	if len(g.groups) > 0 && g.guard.now().Sub(g.asked) > age {
 		return nil, &Refusal{Status: http.StatusUnauthorized, Text: "your groups from the issuer are out of date: log in again"}
 	}

@@ -4,6 +4,7 @@ package access
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -385,9 +386,7 @@ func (id identity) textClaims() map[string]string {
 }
 
 func groupsOf(claims map[string]any, name string) []string {
-	if name == "" {
-		name = "groups"
-	}
+	name = cmp.Or(name, "groups")
 	var groups []string
 	switch v := claims[name].(type) {
 	case string: // some issuers send a single group as a string

@@ -3,6 +3,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -76,9 +77,7 @@ func (g *Guard) Sessions() *Sessions { return g.o.Sessions }
 
 func (s *Sessions) ttl() time.Duration {
 	ttl := s.TTL
-	if ttl == 0 {
-		ttl = defaultSession
-	}
+	ttl = cmp.Or(ttl, defaultSession)
 	if s.Plain {
 		ttl = min(ttl, plainSession)
 	}

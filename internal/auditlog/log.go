@@ -3,6 +3,7 @@
 package auditlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -61,9 +62,7 @@ type Log struct {
 
 // New returns the audit log of a process that has changed nothing. It makes no request.
 func New(o Options) *Log {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

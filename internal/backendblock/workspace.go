@@ -3,6 +3,7 @@
 package backendblock
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,9 +13,7 @@ import (
 // DataDir returns the directory where a tool keeps its files for the root module in dir.
 func DataDir(dir string, getenv func(string) string) string {
 	d := getenv("TF_DATA_DIR")
-	if d == "" {
-		d = ".terraform"
-	}
+	d = cmp.Or(d, ".terraform")
 	if filepath.IsAbs(d) {
 		return d
 	}

@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,12 +84,8 @@ type Catalog struct {
 
 // New returns an empty catalog. It makes no request.
 func New(o Options) *Catalog {
-	if o.TagTTL == 0 {
-		o.TagTTL = 30 * time.Second
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.TagTTL = cmp.Or(o.TagTTL, 30*time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

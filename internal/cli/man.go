@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -55,9 +56,7 @@ func manualPage(cmd *cobra.Command, source string, month time.Time) string {
 	section("NAME", roff(manualName(cmd))+` \- `+roff(cmd.Short)+"\n")
 	section("SYNOPSIS", `\fB`+roff(cmd.UseLine())+"\\fR\n")
 	text := cmd.Long
-	if text == "" {
-		text = cmd.Short
-	}
+	text = cmp.Or(text, cmd.Short)
 	section("DESCRIPTION", literalText(text))
 	section("OPTIONS", manualFlags(cmd.NonInheritedFlags()))
 	section("OPTIONS OF ALL COMMANDS", manualFlags(cmd.InheritedFlags()))

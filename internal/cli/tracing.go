@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -34,9 +35,7 @@ func (a *App) startTracing(ctx context.Context) (stop func(), err error) {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
 	name := a.Getenv("OTEL_SERVICE_NAME")
-	if name == "" {
-		name = "okara"
-	}
+	name = cmp.Or(name, "okara")
 	provider := trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithResource(resource.NewSchemaless(
 		attribute.String("service.name", name), attribute.String("service.version", a.Version))))
 	a.Tracer = provider

@@ -63,9 +63,7 @@ func New(o Options) *Client {
 	if o.Token == nil {
 		o.Token = func(context.Context) (string, error) { return "", nil }
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Pause <= 0 {
 		o.Pause = 500 * time.Millisecond
 	}

@@ -150,9 +150,7 @@ func (w *requirements) add(name string, r *tfconfig.ProviderRequirement, dir str
 	if err != nil {
 		return fmt.Errorf("%s: provider %q: %w", w.fileInTree(dir), name, err)
 	}
-	if p.Hostname == "" {
-		p.Hostname = w.host
-	}
+	p.Hostname = cmp.Or(p.Hostname, w.host)
 	have, ok := w.found[p]
 	if !ok {
 		have = &RequiredProvider{Address: p, Where: w.fileInTree(dir)}

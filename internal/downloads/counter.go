@@ -3,6 +3,7 @@
 package downloads
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -67,9 +68,7 @@ type dayCounts struct {
 
 // New returns a counter at zero. It sends no request.
 func New(o Options) *Counter {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -4,6 +4,7 @@ package embedded
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"maps"
 	"net/http"
@@ -63,9 +64,7 @@ func (a *answer) Header() http.Header {
 }
 
 func (a *answer) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
-	}
+	a.status = cmp.Or(a.status, status)
 }
 
 func (a *answer) Write(p []byte) (int, error) {

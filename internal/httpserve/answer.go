@@ -3,6 +3,7 @@
 package httpserve
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"time"
@@ -67,9 +68,7 @@ func (w *Response) WriteHeader(status int) {
 }
 
 func (w *Response) begin() {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
+	w.status = cmp.Or(w.status, http.StatusOK)
 }
 
 func (w *Response) Write(p []byte) (total int, err error) {

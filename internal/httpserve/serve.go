@@ -3,6 +3,7 @@
 package httpserve
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -94,9 +95,7 @@ func newServer(l net.Listener, config *tls.Config, o Options) *Server {
 	if o.Drain <= 0 {
 		o.Drain = defaultDrain
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	f := new(fresh)
 	return &Server{listener: l, o: o, secure: config != nil, fresh: f, server: &http.Server{
 		ConnState:         f.noteState,

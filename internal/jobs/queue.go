@@ -130,9 +130,7 @@ func New(o Options) *Queue {
 	if o.Counted == nil {
 		o.Counted = func(Counts) {}
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

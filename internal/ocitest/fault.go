@@ -4,6 +4,7 @@ package ocitest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -41,9 +42,7 @@ func (f *Fault) RoundTrip(r *http.Request) (*http.Response, error) {
 	f.seen++
 	first := max(f.Nth, 1)
 	times := f.Times
-	if times == 0 {
-		times = 1
-	}
+	times = cmp.Or(times, 1)
 	hit := f.seen >= first && (times < 0 || f.seen < first+times)
 	f.mu.Unlock()
 	if !hit {

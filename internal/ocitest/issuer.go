@@ -3,6 +3,7 @@
 package ocitest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -201,9 +202,7 @@ func parseScope(s string) (access, bool) {
 
 func (i *Issuer) issue(user string, scopes []string) string {
 	ttl := i.TTL
-	if ttl == 0 {
-		ttl = 5 * time.Minute
-	}
+	ttl = cmp.Or(ttl, 5*time.Minute)
 	now := float64(time.Now().UnixMilli()) / 1000
 	c := claims{Issued: now, Expires: now + ttl.Seconds(), User: user}
 	for _, s := range scopes {

@@ -3,6 +3,7 @@
 package scan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -150,9 +151,7 @@ func (r sarifResult) severity(rules []sarifRule) string {
 		if score, ok := rule.ruleScore(); ok {
 			return severityOf(score)
 		}
-		if level == "" {
-			level = rule.DefaultConfiguration.Level
-		}
+		level = cmp.Or(level, rule.DefaultConfiguration.Level)
 	}
 	switch level {
 	case "error":

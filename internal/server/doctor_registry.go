@@ -148,9 +148,7 @@ func unexaminedFinding(host string) web.Finding {
 	}
 	f := web.Finding{About: "Locks of states", State: fmt.Sprintf("%s: %s; no repository was examined", by, lockingWords(v.Locking))}
 	f.Verdict, f.Meaning, f.Do = verdictMeaning(v)
-	if f.Do == "" {
-		f.Do = "okara admin doctor REPOSITORY tests the registry, and stores the verdict in the repository."
-	}
+	f.Do = cmp.Or(f.Do, "okara admin doctor REPOSITORY tests the registry, and stores the verdict in the repository.")
 	return f
 }
 

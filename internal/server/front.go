@@ -122,9 +122,7 @@ func newFront(o Options) (*Front, error) {
 	if metrics == nil {
 		metrics = NewMetrics()
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.acts = cmp.Or(o.acts, newActs())
 	keys, err := keyring.New(o.Keys)
 	if err != nil {

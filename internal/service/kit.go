@@ -3,6 +3,7 @@
 package service
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -41,9 +42,7 @@ type Kit struct {
 
 // New returns a kit.
 func New(o Options) *Kit {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Answered == nil {
 		o.Answered = func(*http.Request, int, time.Duration) {}
 	}

@@ -3,6 +3,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"sync"
@@ -63,9 +64,7 @@ func (l *Limiter[C]) acquireLocked(client C, weight int64) (release func(), ok b
 	free := l.limits.Total - l.used
 	own := l.by[client]
 	share := l.limits.Share
-	if share == 0 {
-		share = free
-	}
+	share = cmp.Or(share, free)
 	over := own.count > 0 && own.used+weight > share
 	tooMany := l.limits.Count > 0 && own.count >= l.limits.Count
 	if weight > free || over || tooMany {

@@ -4,6 +4,7 @@ package signing
 
 import (
 	"bytes"
+	"cmp"
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
@@ -37,9 +38,7 @@ type KeyOptions struct {
 
 // NewKey creates a key with one user ID and no subkeys.
 func NewKey(o KeyOptions) (*Key, error) {
-	if o.Lifetime == 0 {
-		o.Lifetime = DefaultLifetime
-	}
+	o.Lifetime = cmp.Or(o.Lifetime, DefaultLifetime)
 	c := packetConfig(o.Now)
 	c.KeyLifetimeSecs = uint32(o.Lifetime / time.Second)
 	if o.ECC {

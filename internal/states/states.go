@@ -3,6 +3,7 @@
 package states
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,9 +74,7 @@ func New(o Options) (*States, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	for _, name := range o.Names {
 		if _, err := o.Layout.StateRepo(name); err != nil {
 			return nil, err

@@ -3,6 +3,7 @@
 package supply
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -168,9 +169,7 @@ func (s ModuleSpec) Entry(where string) (ModuleEntry, error) {
 	e.Address, err = addr.ParseModule(s.Address)
 	bad.addField("address", err)
 	e.Entry = s.specEntry(where, &bad)
-	if e.Policy == "" {
-		e.Policy = "immutable"
-	}
+	e.Policy = cmp.Or(e.Policy, "immutable")
 	if e.Policy != "immutable" && e.Policy != "editions" {
 		bad.addField("policy", fmt.Errorf("invalid policy %q: must be immutable or editions", e.Policy))
 	}
@@ -181,9 +180,7 @@ func (s ModuleSpec) Entry(where string) (ModuleEntry, error) {
 	if s.Releases && e.Source.Kind != sourceGitHub && err == nil {
 		bad.addField("releases", fmt.Errorf("releases are read from GitHub only; the source is of kind %s", e.Source.Kind))
 	}
-	if e.Subdir == "" {
-		e.Subdir = e.Source.Location.Subdir
-	}
+	e.Subdir = cmp.Or(e.Subdir, e.Source.Location.Subdir)
 	return e, bad.asError()
 }
 
@@ -194,9 +191,7 @@ func (s ProviderSpec) Entry(where string) (ProviderEntry, error) {
 	var err error
 	e.Address, err = addr.ParseProvider(s.Address)
 	bad.addField("address", err)
-	if e.Address.Hostname == "" {
-		e.Address.Hostname = defaultOrigin
-	}
+	e.Address.Hostname = cmp.Or(e.Address.Hostname, defaultOrigin)
 	e.Entry = s.specEntry(where, &bad)
 	for i, p := range s.Platforms {
 		t, err := addr.ParsePlatform(p)

@@ -3,6 +3,7 @@
 package supply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -466,9 +467,7 @@ func fetchModule(ctx context.Context, from Origins, e ModuleEntry, o offer, dir 
 func fetchGitHub(ctx context.Context, from Origins, f fetcher, e ModuleEntry, o offer, dir string, whole bool) (depot.Fetched, error) {
 	owner, name := ownerAndName(e.Source.Location.URL)
 	ref := o.commit
-	if ref == "" {
-		ref = o.ref
-	}
+	ref = cmp.Or(ref, o.ref)
 	source := map[string]string{artifact.AnnSource: publicURL(e.Source.Location), artifact.AnnSourceRef: o.ref}
 	if o.commit != "" {
 		source[artifact.AnnRevision] = o.commit

@@ -3,6 +3,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,9 +70,7 @@ func (r *Registry) providersURL(ctx context.Context, p addr.Provider) (*url.URL,
 		return r.Base, nil
 	}
 	host := r.Host
-	if host == "" {
-		host = p.Hostname
-	}
+	host = cmp.Or(host, p.Hostname)
 	if host == "" {
 		return nil, fmt.Errorf("the address of provider %s has no registry host: %w", p, oci.ErrNotFound)
 	}

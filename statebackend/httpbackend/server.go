@@ -4,6 +4,7 @@ package httpbackend
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,12 +53,8 @@ type Server struct {
 
 // New returns a server for states without an owner.
 func New(o Options) *Server {
-	if o.MaxState == 0 {
-		o.MaxState = defaultMaxState
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.MaxState = cmp.Or(o.MaxState, defaultMaxState)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Server{o: o}
 }
 

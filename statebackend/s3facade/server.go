@@ -3,6 +3,7 @@
 package s3facade
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/xml"
@@ -90,12 +91,8 @@ type storeKey struct {
 
 // New returns a facade.
 func New(o Options) *Facade {
-	if o.MaxState == 0 {
-		o.MaxState = defaultMaxState
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.MaxState = cmp.Or(o.MaxState, defaultMaxState)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.LockNote == nil {
 		o.LockNote = func() string { return "" }
 	}

@@ -300,9 +300,7 @@ func (l tagList) removeFrom(r *statebackend.Record) error {
 	tags := maps.Clone(r.Tags)
 	for _, t := range l.Data {
 		name := t.Attributes.Name
-		if name == "" {
-			name = t.Attributes.Key
-		}
+		name = cmp.Or(name, t.Attributes.Key)
 		delete(tags, name)
 	}
 	r.Tags = tags

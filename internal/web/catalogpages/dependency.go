@@ -3,6 +3,7 @@
 package catalogpages
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -74,9 +75,7 @@ func (s requirements) satisfiedBy(r *site.Request, all []artifact.DescribedProvi
 // meantProviders returns the providers of this server that a source may mean.
 func (s requirements) meantProviders(r *site.Request, d artifact.DescribedProvider) []addr.Provider {
 	source := d.Source
-	if source == "" {
-		source = "hashicorp/" + d.Name
-	}
+	source = cmp.Or(source, "hashicorp/"+d.Name)
 	if own, ok := strings.CutPrefix(source, s.hosts.Of(r)+"/"); ok {
 		source = own
 	} else if strings.Count(source, "/") == 1 {

@@ -3,6 +3,7 @@
 package site
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -66,9 +67,7 @@ func (s *site) fillCaller(r *Request, p *Page) {
 	}
 	if r.Grant.Mode != "anonymous" {
 		p.Who = r.Grant.Label
-		if p.Who == "" {
-			p.Who = r.Grant.Subject
-		}
+		p.Who = cmp.Or(p.Who, r.Grant.Subject)
 	}
 	if p.Who != "" {
 		p.Replica = s.o.Replica

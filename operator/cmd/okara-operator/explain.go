@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -66,9 +67,7 @@ func (f *explainFlags) explain(ctx context.Context, kind, name string, out io.Wr
 	if err != nil {
 		return err
 	}
-	if f.namespace == "" {
-		f.namespace = namespace
-	}
+	f.namespace = cmp.Or(f.namespace, namespace)
 	mapping, mapper, err := kindOf(config, kind)
 	if err != nil {
 		return err

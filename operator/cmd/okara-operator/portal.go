@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -160,9 +161,7 @@ func (f *portalFlags) manager(config *rest.Config, metrics string) (ctrl.Manager
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	if metrics == "" {
-		metrics = "0"
-	}
+	metrics = cmp.Or(metrics, "0")
 	return ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: metrics}, HealthProbeBindAddress: "0",
 		Cache: cache.Options{

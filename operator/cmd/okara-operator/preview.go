@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -174,9 +175,7 @@ func outputObjects(k *kindspec.Kind, o *unstructured.Unstructured) (all []any) {
 // its module, in the order of creation. The error is meant for the author of either.
 func (s operatorSite) instance(t *v1alpha1.Template, given *v1alpha1.Instance, version v1alpha1.ResolvedModule, m kindspec.Module) ([]any, error) {
 	o := given.DeepCopy()
-	if o.UID == "" {
-		o.UID = unknownUID
-	}
+	o.UID = cmp.Or(o.UID, unknownUID)
 	settings := instancectl.Settings{Namespace: o.Namespace}
 	a, labels, err := settings.Preview(t, o, template.Source{Version: version.Version, Digest: version.Digest}, m)
 	if err != nil {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -103,9 +104,7 @@ func (f *renderFlags) parseKind(text []byte) (*kindspec.Kind, error) {
 	if version, _ := f.resolvedModule(); version != nil { // check has validated it
 		def.Status.Module = version
 	}
-	if def.UID == "" {
-		def.UID = unknownUID
-	}
+	def.UID = cmp.Or(def.UID, unknownUID)
 	var m kindspec.Module
 	if f.module != "" || def.Spec.Schema.Inline == nil {
 		var err error

@@ -114,9 +114,7 @@ func (f *renderFlags) instance(d document, templates map[string]*v1alpha1.Templa
 	if err != nil {
 		return nil, err
 	}
-	if o.Namespace == "" {
-		o.Namespace = instancesNamespace
-	}
+	o.Namespace = cmp.Or(o.Namespace, instancesNamespace)
 	return at.instance(t, &o, *version, m)
 }
 

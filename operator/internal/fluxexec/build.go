@@ -4,6 +4,7 @@ package fluxexec
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -82,9 +83,7 @@ func (s *Spec) terraformObject(vars []tfVar) *terraform {
 		BackendConfig:              backendConfig{CustomConfiguration: s.State.backendBlock()},
 		RunnerPodTemplate:          s.podTemplate(),
 	}
-	if spec.Interval.Duration == 0 {
-		spec.Interval.Duration = 10 * time.Minute
-	}
+	spec.Interval.Duration = cmp.Or(spec.Interval.Duration, 10*time.Minute)
 	s.setApproval(&spec)
 	for _, from := range s.VariablesFrom {
 		spec.VarsFrom = append(spec.VarsFrom, from.object())

@@ -3,6 +3,7 @@
 package instancectl
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
@@ -67,9 +68,7 @@ func (u Users) owner(o *v1alpha1.Instance) template.Owner {
 		return template.Owner{}
 	}
 	is := template.Owner{Kind: text.Kebab(w.Kind), Issuer: w.Issuer, ID: w.ID, Label: w.Label}
-	if is.Issuer == "" {
-		is.Issuer = issuerCluster
-	}
+	is.Issuer = cmp.Or(is.Issuer, issuerCluster)
 	if is.Kind == template.OwnerUser && is.Issuer == issuerCluster {
 		a := u.actorNamed(w.ID)
 		is.Issuer = a.Issuer

@@ -3,6 +3,7 @@
 package instancectl
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -298,9 +299,7 @@ func (s *Store) writeCommand(ctx context.Context, c lifecycle.Command, o *v1alph
 
 // decide creates an Approval. One of the same name says the same.
 func (s *Store) decide(ctx context.Context, c lifecycle.Command, o *v1alpha1.Instance, plan string, d v1alpha1.Decision, reason string) error {
-	if plan == "" {
-		plan = o.Status.Plan
-	}
+	plan = cmp.Or(plan, o.Status.Plan)
 	switch {
 	case !isRequest(plan):
 		plan, _, _ = strings.Cut(plan, "@")

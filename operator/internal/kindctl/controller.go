@@ -64,9 +64,7 @@ type definitions struct {
 // Setup adds the controller of ModuleKinds to a manager. It starts and stops the
 // controllers of their objects.
 func Setup(mgr ctrl.Manager, o Options) error {
-	if o.Every == 0 {
-		o.Every = time.Minute
-	}
+	o.Every = cmp.Or(o.Every, time.Minute)
 	d := &definitions{Options: o, events: mgr.GetEventRecorder("okara-operator"), made: map[string]made{}, heirs: map[string]types.UID{}}
 	d.kinds = &kinds{
 		client: o.Client, records: records.Store{Client: o.Client, Namespace: o.Namespace}, cache: mgr.GetCache(), mapper: mgr.GetRESTMapper(), objects: o.Objects, modules: o.Modules,

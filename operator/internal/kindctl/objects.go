@@ -3,6 +3,7 @@
 package kindctl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,9 +164,7 @@ func (k *kind) chooseChange(ctx context.Context, def *v1alpha1.ModuleKind, now s
 	if next.module.Version == "" {
 		next = change{now, *def.Status.Module}
 	}
-	if next.definition == "" {
-		next.definition = now
-	}
+	next.definition = cmp.Or(next.definition, now)
 	asks := kindspec.VersionAsked(o)
 	if asks == "" || asks == next.module.Version {
 		return next, nil

@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -93,9 +94,7 @@ func (*stateData) workspace(config tfsdk.Config) (string, error) {
 		return "", err
 	}
 	name, err := o.text("workspace")
-	if name == "" {
-		name = "default"
-	}
+	name = cmp.Or(name, "default")
 	return name, err
 }
 
