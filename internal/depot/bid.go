@@ -258,7 +258,7 @@ func dropBids(ctx context.Context, l *Listing) {
 			image, err := m.Image()
 			return err == nil && image.ArtifactType == artifactBid && image.Annotations[annBid] == strings.TrimSuffix(tag, bidEnd)
 		}
-		if read++; read > maxBidsRead || !l.isLiving(ctx, tag) && dropTag(ctx, l.Repository, tag, isBid) != nil {
+		if read++; read > maxBidsRead || !isLiving(ctx, l, tag) && dropTag(ctx, l.Repository, tag, isBid) != nil {
 			return
 		}
 	}
@@ -266,7 +266,7 @@ func dropBids(ctx context.Context, l *Listing) {
 
 // isLiving reports whether a bid, or the mark of its end, may still count: until its publisher
 // is done, no platforms may be added to a provider. What a module names does not grow.
-func (l *Listing) isLiving(ctx context.Context, tag string) bool {
+func isLiving(ctx context.Context, l *Listing, tag string) bool {
 	if l.Kind == addr.KindModule {
 		return false
 	}

@@ -120,7 +120,7 @@ func (x providerPush) moveIndex(ctx context.Context, previous oci.Descriptor, ne
 		return nil, err
 	}
 	l := &Listing{Repository: x.repo, Kind: x.provider.Item().Kind}
-	grow := func(l *Listing, _ oci.Manifest, _ bool) []string { return l.recordGrowth(ctx, x.version.Tag(), next) }
+	grow := func(l *Listing, _ oci.Manifest, _ bool) []string { return recordGrowth(ctx, l, x.version.Tag(), next) }
 	l, warnings, err = putVersion(ctx, l, x.version, next, putOptions{replaces: previous.Digest, written: grow})
 	if errors.Is(err, ErrTaken) {
 		err = fmt.Errorf("%s:%s: %w", x.repo, x.version.Tag(), errMoved)

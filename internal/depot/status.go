@@ -319,7 +319,7 @@ func timesIn(tags []string, now time.Time) (times, moved map[string]time.Time) {
 // from before tells, names an index with further platforms: the record is
 // some milliseconds later, as many as its digest says, lest two that are written at
 // once have one tag.
-func (l *Listing) recordGrowth(ctx context.Context, version string, is oci.Manifest) (warnings []string) {
+func recordGrowth(ctx context.Context, l *Listing, version string, is oci.Manifest) (warnings []string) {
 	at, ok := l.Times[version]
 	later, err := strconv.ParseUint(is.Digest.Encoded()[:growthHex], 16, 64)
 	if !ok || err != nil {

@@ -174,15 +174,15 @@ type Listing struct {
 // Versions lists the versions of a module or provider; oci.ErrNotFound if there
 // are none.
 func (d *Depot) Versions(ctx context.Context, it addr.Item) (*Listing, error) {
-	l, err := d.Listing(ctx, it)
+	l, err := d.ReadListing(ctx, it)
 	if err == nil {
 		err = l.emptyError()
 	}
 	return l, err
 }
 
-// Listing is [Depot.Versions] for an item that may have no version.
-func (d *Depot) Listing(ctx context.Context, it addr.Item) (*Listing, error) {
+// ReadListing is [Depot.Versions] for an item that may have no version.
+func (d *Depot) ReadListing(ctx context.Context, it addr.Item) (*Listing, error) {
 	r, err := d.Repo(it.Repository(d.o.Layout))
 	if err != nil {
 		return nil, err

@@ -88,7 +88,7 @@ func (s *Set) Differences(ctx context.Context, d *depot.Depot, rec *Record) ([]D
 	listed := s.byKey()
 	for _, e := range slices.Sorted(maps.Keys(listed)) {
 		it := listed[e]
-		l, err := d.Listing(ctx, it.address)
+		l, err := d.ReadListing(ctx, it.address)
 		if err != nil {
 			return out, fmt.Errorf("%s: %w", e, err)
 		}

@@ -349,7 +349,7 @@ func (r *entries) withdraw(ctx context.Context, e *entry) error {
 	if rec.Owner != string(ns.UID) {
 		return nil
 	}
-	l, err := r.Depot.Listing(ctx, e.item)
+	l, err := r.Depot.ReadListing(ctx, e.item)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (r *entries) foundAfter(ctx context.Context, e *entry, p *supply.Plan) (*fo
 
 // findInRegistry reads what the registry holds of an entry.
 func (r *entries) findInRegistry(ctx context.Context, e *entry, known map[string]supply.VersionRecord) (*found, error) {
-	l, err := r.Depot.Listing(ctx, e.item)
+	l, err := r.Depot.ReadListing(ctx, e.item)
 	if err != nil {
 		return nil, err
 	}
