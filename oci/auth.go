@@ -21,10 +21,9 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// session authenticates the requests for one repository. Credentials and tokens
-// of different repositories never mix: a credential source may answer per
-// repository, and registries such as GHCR refuse joined scopes. Only a mount
-// also asks to read a second repository, with the credential of this one.
+// session authenticates the requests for one repository. Credentials and tokens of repositories
+// never mix: a credential source may answer per repository, and registries such as GHCR refuse
+// joined scopes. Only a mount asks to read a second repository, with the credential of this one.
 type session struct {
 	host, name string
 	o          Options
@@ -42,8 +41,7 @@ type session struct {
 	noMounts   bool       // a mount was refused
 }
 
-// String returns the host and repository of the session; a login has no
-// repository.
+// String returns the host and repository of the session; a login has none.
 func (s *session) String() string {
 	if s.name == "" {
 		return s.host
@@ -71,9 +69,8 @@ func newSession(c *Client, name string) *session {
 	return s
 }
 
-// credential implements the library's CredentialFunc, which knows only hosts.
-// It is called with a host other than the registry's when an upload was
-// redirected.
+// credential implements the library's CredentialFunc, which knows only hosts: after a redirect of
+// an upload another than the registry's.
 func (s *session) credential(ctx context.Context, host string) (auth.Credential, error) {
 	if host != apiHost(s.host) {
 		return auth.EmptyCredential, nil
@@ -99,15 +96,13 @@ func (s *session) credential(ctx context.Context, host string) (auth.Credential,
 	return out, nil
 }
 
-// userAlone returns the Basic token of a credential that has an empty password, which Docker
-// sends and the library refuses.
+// userAlone returns the Basic token of a user without password, which the library would not send.
 func (s *session) userAlone() (token string, ok bool) {
 	c, _ := s.inUse()
 	return base64.StdEncoding.EncodeToString([]byte(c.Username + ":")), c == Credential{Username: c.Username} && c.Username != ""
 }
 
-// tokenUser is the user name sent with a token in the password field.
-// Registries that accept tokens there ignore the user name.
+// tokenUser is the user name beside a token in the password field, which registries ignore.
 const tokenUser = "token"
 
 func (s *session) findCredential(ctx context.Context) (Credential, error) {
@@ -133,9 +128,8 @@ func (s *session) inUse() (Credential, int) {
 	return s.last, s.generation
 }
 
-// narrowActions drops Options.Actions for this repository and reports whether it
-// did. Some token servers grant all or nothing, and a reader may have asked for
-// too much.
+// narrowActions drops Options.Actions for this repository, if not done yet: some token servers
+// grant all or nothing, and a reader may have asked for too much.
 func (s *session) narrowActions() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,8 +140,7 @@ func (s *session) narrowActions() bool {
 	return true
 }
 
-// extraActions returns the actions that a token must allow beyond those of a
-// request.
+// extraActions returns the actions that a token must allow beyond those of a request.
 func (s *session) extraActions() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,11 +150,9 @@ func (s *session) extraActions() []string {
 	return slices.Clone(s.o.Actions)
 }
 
-// renewCredential replaces the credential that was refused with err and reports whether
-// another one is in use now. The request was sent with the given generation.
-// After a replacement the tokens are dropped. If parallel requests are refused,
-// one of them replaces the credential for all. tried holds the credentials
-// refused for this request.
+// renewCredential replaces the credential that was refused with err, and the tokens, and reports
+// whether another one is in use now. generation was in use for the request: of parallel refused
+// requests one replaces it for all. tried holds the credentials refused for this request.
 func (s *session) renewCredential(ctx context.Context, generation int, tried map[Credential]bool, err error) bool {
 	s.renewing.Lock()
 	defer s.renewing.Unlock()
@@ -188,10 +179,9 @@ func (s *session) renewCredential(ctx context.Context, generation int, tried map
 	return true
 }
 
-// isSenderKnown reports whether the registry knows the sender of a request that it
-// answered with 401. Harbor answers 401 for a missing right or project, most
-// registries for a wrong password. The credential is valid if the token server
-// issued a token with a subject, or else if the root of the API accepts it.
+// isSenderKnown reports whether the registry knows the sender of a request that it answered with
+// 401, as Harbor does for a missing right or project: the token server issued a token with a
+// subject, or else the root of the API accepts the credential.
 func (s *session) isSenderKnown(resp *http.Response) bool {
 	u := resp.Request.URL
 	authorization := resp.Request.Header.Get("Authorization")
@@ -207,8 +197,7 @@ func (s *session) isSenderKnown(resp *http.Response) bool {
 	return s.opensRoot(resp.Request.Context(), u, authorization)
 }
 
-// opensRoot reports whether the root of the API at u accepts the Authorization
-// header.
+// opensRoot reports whether the root of the API at u accepts the Authorization header.
 func (s *session) opensRoot(ctx context.Context, u *url.URL, authorization string) bool {
 	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	defer cancel()
@@ -234,8 +223,7 @@ func tokenSubject(value string) (subject string, ok bool) {
 	return claims.Subject, ok
 }
 
-// readClaims decodes the claims of a token that is a JWT. It leaves the check
-// of the signature to the registry.
+// readClaims decodes the claims of a token that is a JWT, whose signature the registry checks.
 func readClaims(value string, claims any) bool {
 	parts := strings.Split(value, ".")
 	if len(parts) != 3 {
@@ -248,9 +236,8 @@ func readClaims(value string, claims any) bool {
 // maxRedirects is the limit of browsers and net/http.
 const maxRedirects = 10
 
-// followReads follows redirects of reads only: a redirected write would be
-// answered by a host that was not asked. auth.Client removes the Authorization
-// header when a redirect leaves the registry's origin.
+// followReads follows redirects of reads only: a redirected write would be answered by a host that
+// was not asked. auth.Client removes the Authorization header when the origin changes.
 func followReads(req *http.Request, via []*http.Request) error {
 	first := via[0]
 	if first.Method != http.MethodGet && first.Method != http.MethodHead {
@@ -265,10 +252,9 @@ func followReads(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// tokenCache keeps tokens per registry host and action set. Unlike the
-// library's cache it renews tokens before they expire and uses a wider token
-// for a narrow request, so that a registry whose challenge differs from the
-// requested scope does not cost a refused request each time.
+// tokenCache keeps tokens per registry host and action set. Unlike the library's it renews them
+// before they expire and uses a wider token for a narrow request, lest a registry whose challenge
+// differs from the requested scope refuse each first request.
 type tokenCache struct {
 	secrets *secrets
 	flight  singleflight.Group
@@ -373,8 +359,7 @@ func (c *tokenCache) dropTokens() {
 	c.epoch++
 }
 
-// newerToken returns a token that arrived after the request was sent: if many
-// parallel requests are refused, one of them fetches a token for all.
+// newerToken returns a token that came after the request: one of many refused ones fetches it.
 func (c *tokenCache) newerToken(ctx context.Context, key string) (string, bool) {
 	x, ok := ctx.Value(exchangeKey{}).(*exchange)
 	if !ok {
@@ -386,9 +371,8 @@ func (c *tokenCache) newerToken(ctx context.Context, key string) (string, bool) 
 	return t.value, ok && c.isFresh(t) && t.value != x.tried
 }
 
-// coversScopes reports whether a token with the scopes have is sufficient for the
-// scopes want. Both are lists in the library's form: sorted
-// "repository:name:action,action" separated by spaces.
+// coversScopes reports whether a token with the scopes have is sufficient for want, both in the
+// library's form: sorted "repository:name:action,action" separated by spaces.
 func coversScopes(have, want string) bool {
 	actions := map[string][]string{}
 	for s := range strings.FieldsSeq(have) {
@@ -410,9 +394,8 @@ func coversScopes(have, want string) bool {
 	return true
 }
 
-// renewAt returns when to renew a token that is a JWT, from its lifetime. Only
-// differences of the token's own times are used, so a wrong local clock does no
-// harm.
+// renewAt returns when to renew a token that is a JWT. Only differences of its own times are used,
+// so a wrong local clock does no harm.
 func renewAt(value string, now time.Time) time.Time {
 	var claims struct {
 		Expires float64 `json:"exp"`

@@ -29,9 +29,8 @@ type Descriptor = ocispec.Descriptor
 type Blob struct {
 	Descriptor
 	Open func() (io.ReadCloser, error)
-	// From is a repository that should have the blob; nil: none is known. If it
-	// is at the same registry and the registry supports it, the blob is mounted
-	// from there and no bytes are sent: see [Repo.PushBlob].
+	// From is a repository that should have the blob, or nil. At the same registry it is mounted
+	// from there if possible, without bytes: see [Repo.PushBlob].
 	From *Repo
 }
 
@@ -43,9 +42,8 @@ func BytesBlob(mediaType string, b []byte) Blob {
 	}
 }
 
-// FileBlob returns the content of a file as a blob. It reads the file once to
-// compute the digest. The file must not change before it is pushed; otherwise
-// the registry refuses it.
+// FileBlob returns a file as a blob. It reads the file once for the digest; if that changes before
+// the push, the registry refuses it.
 func FileBlob(mediaType, path string) (Blob, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -63,8 +61,8 @@ func FileBlob(mediaType, path string) (Blob, error) {
 	}, nil
 }
 
-// EmptyBlob returns the two bytes "{}" that stand for "no config" (OCI image
-// specification 1.1, "Guidance for an Empty Descriptor").
+// EmptyBlob returns the two bytes "{}" that stand for "no config" (OCI image specification 1.1,
+// "Guidance for an Empty Descriptor").
 func EmptyBlob() Blob {
 	b := BytesBlob(ocispec.MediaTypeEmptyJSON, []byte("{}"))
 	b.Data = []byte("{}")
@@ -73,9 +71,8 @@ func EmptyBlob() Blob {
 
 const copyBuffer = 256 << 10
 
-// Open streams a blob. Size and digest are verified before the end is reported:
-// a mismatch gives ErrCorrupt instead of io.EOF. A broken connection is resumed
-// where it broke. The caller must close the reader.
+// Open streams a blob. Size and digest are verified before its end: a mismatch gives ErrCorrupt
+// instead of io.EOF. A broken connection is resumed. The caller must close the reader.
 func (r *Repo) Open(ctx context.Context, d Descriptor) (io.ReadCloser, error) {
 	if err := d.Digest.Validate(); err != nil {
 		return nil, fmt.Errorf("blob %q of %s: %w: %w", d.Digest, r, ErrCorrupt, err)
@@ -90,8 +87,7 @@ func (r *Repo) Open(ctx context.Context, d Descriptor) (io.ReadCloser, error) {
 	}, nil
 }
 
-// verified reads a blob, resumes after a broken connection and checks the
-// digest at the end.
+// verified reads a blob, resumes after a broken connection and checks the digest at the end.
 type verified struct {
 	body   io.ReadCloser
 	hash   hash.Hash
@@ -122,8 +118,7 @@ func (v *verified) Read(p []byte) (int, error) {
 	return n, v.err
 }
 
-// WriteTo serves io.Copy with a buffer large enough that reading costs little
-// compared with hashing.
+// WriteTo serves io.Copy with a buffer that makes reading cheap compared with hashing.
 func (v *verified) WriteTo(w io.Writer) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{v}, make([]byte, copyBuffer))
 }
@@ -160,18 +155,16 @@ func (v *verified) corruptBlob(format string, args ...any) error {
 
 func (v *verified) Close() error { return v.body.Close() }
 
-// OpenAt streams a blob from offset on, unverified. If the registry ignores
-// ranges, the bytes before offset are read and dropped. A size of 0 means
-// unknown. The caller must close the reader.
+// OpenAt streams a blob from offset on, unverified. If the registry ignores ranges, it drops the
+// bytes before. A size of 0 means unknown. The caller must close the reader.
 func (r *Repo) OpenAt(ctx context.Context, d Descriptor, offset int64) (io.ReadCloser, error) {
 	body, _, err := r.openBlob(ctx, d, offset, false)
 	return body, err
 }
 
-// OpenOrRedirect is OpenAt for a server that may pass a redirect on to its own
-// client: if the registry redirects to another host over https, that URL is
-// returned instead of a body. The URL is often a secret that is valid for some
-// minutes. A size of 0 in the descriptor means that the size is unknown.
+// OpenOrRedirect is OpenAt for a server that may pass a redirect on to its client: if the registry
+// redirects to another host over https, that URL is returned instead of a body, often a secret that
+// is valid for some minutes.
 func (r *Repo) OpenOrRedirect(ctx context.Context, d Descriptor, offset int64) (io.ReadCloser, *url.URL, error) {
 	return r.openBlob(ctx, d, offset, true)
 }
@@ -183,8 +176,7 @@ func (r *Repo) openBlob(ctx context.Context, d Descriptor, offset int64, stay bo
 	if offset == d.Size && offset > 0 {
 		return http.NoBody, nil, nil
 	}
-	// identity: some servers label a gzip layer as Content-Encoding, and
-	// net/http would then return bytes that do not match this digest.
+	// identity: some servers label a gzip layer as Content-Encoding, and net/http would decode it.
 	q := request{method: http.MethodGet, path: "blobs/" + d.Digest.String(), stay: stay, header: http.Header{"Accept-Encoding": {"identity"}}}
 	if offset > 0 {
 		q.header.Set("Range", "bytes="+strconv.FormatInt(offset, 10)+"-")
@@ -239,8 +231,7 @@ func notRegistry(resp *http.Response) error {
 		resp.Request.Method, safeURL(resp.Request.URL), ErrUnavailable, resp.Request.URL.Host)
 }
 
-// ReadBlob returns a verified blob of at most limit bytes. Data embedded in the
-// descriptor saves the request.
+// ReadBlob returns a verified blob of at most limit bytes, without a request from d.Data.
 func (r *Repo) ReadBlob(ctx context.Context, d Descriptor, limit int64) ([]byte, error) {
 	if d.Size > limit {
 		return nil, fmt.Errorf("blob %s of %s: %w: %d bytes, the limit is %d", d.Digest, r, ErrTooLarge, d.Size, limit)
@@ -264,8 +255,7 @@ func (r *Repo) ReadBlob(ctx context.Context, d Descriptor, limit int64) ([]byte,
 	return buf.Bytes(), nil
 }
 
-// Stat returns the descriptor, with the size, of a blob of which only the
-// digest is known. ErrNotFound: the repository does not have it.
+// Stat returns the descriptor, with size, of a blob of that digest. ErrNotFound: it is not there.
 func (r *Repo) Stat(ctx context.Context, d digest.Digest) (Descriptor, error) {
 	if err := d.Validate(); err != nil {
 		return Descriptor{}, fmt.Errorf("blob %q of %s: %w: %w", d, r, ErrNotFound, err)

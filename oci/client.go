@@ -19,68 +19,55 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Credential proves an identity to a registry. The zero value means anonymous
-// access.
+// Credential proves an identity to a registry. The zero value means anonymous access.
 type Credential struct {
 	Username, Password string
 	IdentityToken      string // an OAuth2 refresh token, exchanged for access tokens
 	RegistryToken      string // an access token, sent unchanged
 }
 
-// CredentialFunc finds the credential for a repository. It is called when a
-// registry asks for a credential and again when that one is refused, so it
-// should cache. To replace a credential that expires, return the new one.
+// CredentialFunc finds the credential for a repository. It is called when a registry asks for one
+// and again when that is refused, so it should cache, and return a new one for one that expires.
 type CredentialFunc func(ctx context.Context, host, repository string) (Credential, error)
 
-// Options configures a [Client]. The zero value means anonymous access over
-// https.
+// Options configures a [Client]. The zero value means anonymous access over https.
 type Options struct {
 	// Credential finds credentials; nil is anonymous.
 	Credential CredentialFunc
-	// Rejected is called with a credential that the registry or its token
-	// server refused, so that a cached one can be dropped. With unknown set,
-	// the registry does not know the credential; otherwise its owner lacks the
-	// right. Credential is then called again, and the request is repeated a few
-	// times at most while it returns new credentials. Nil: nothing is dropped,
-	// but a changed answer is still used.
+	// Rejected is called with a credential that the registry or its token server refused, so that a
+	// cached one can be dropped. unknown: the registry does not know it; else its owner lacks the
+	// right. Credential is then called again, and the request is repeated a few times at most while
+	// it returns new ones. Nil: nothing is dropped, but a changed answer is still used.
 	Rejected func(host, repository string, c Credential, unknown bool)
-	// Transport sends the requests; nil is [http.DefaultTransport]. Retries,
-	// authentication and redirects are added by this package.
+	// Transport sends the requests; nil: [http.DefaultTransport]. Retries and redirects are added.
 	Transport http.RoundTripper
-	// Asked returns where Transport sends a request for a URL, so that errors name
-	// that address; nil: to the URL.
+	// Asked returns where Transport sends a request for a URL, for errors; nil: to the URL.
 	Asked func(*url.URL) *url.URL
-	// PlainHTTP restricts the client to http. Without it requests go over
-	// https, except that a loopback host is first probed for TLS.
+	// PlainHTTP restricts the client to http. Otherwise only a loopback host, probed, may use it.
 	PlainHTTP bool
 	// UserAgent is sent with each request, "okara/<version>".
 	UserAgent string
-	// Actions are requested in every token in addition to those that a request
-	// needs. A caller that will write sets "pull", "push" and needs one token
-	// exchange instead of two. Most registries grant the subset that the user
-	// may have; if one refuses instead, only the actions that the request needs
-	// are requested.
+	// Actions are requested in every token beside those that a request needs. A caller that will
+	// write sets "pull", "push" and saves a token exchange. Most registries grant the subset that
+	// the user may have; if one refuses, they are left out.
 	Actions []string
-	// SinglePost states that the registry accepts a whole blob with the POST
-	// that otherwise opens an upload (OCI distribution specification 1.1,
-	// "Single POST"). Blobs of up to 1 MiB are then sent that way. If false,
-	// the first blob of at most 64 KiB shows whether the registry supports it.
+	// SinglePost states that the registry accepts a whole blob with the POST that otherwise opens
+	// an upload (OCI distribution specification 1.1, "Single POST"), which is used up to 1 MiB. If
+	// false, the first blob of at most 64 KiB shows it.
 	SinglePost bool
-	// TagParts gives each manifest that [Repo.PutPart] stores a tag of its own: the
-	// registry removes manifests without one, also those that an index names. It is
-	// always set for ghcr.io, where a popular action does so.
+	// TagParts gives each manifest of [Repo.PutPart] a tag, because the registry removes untagged
+	// ones, also those in an index. Always set for ghcr.io, where a popular action does so.
 	TagParts bool
 	// Logger gets one debug record per request, without secrets; nil: none.
 	Logger *slog.Logger
-	// Warned is called once for each text that the registry sends as a warning
-	// (OCI distribution specification 1.1, "Warnings"); nil: they are dropped.
+	// Warned is called once for each text that the registry sends as a warning (OCI distribution
+	// specification 1.1, "Warnings"); nil: they are dropped.
 	Warned func(text string)
 	// Retry configures the repetition of repeatable requests.
 	Retry Retry
 }
 
-// Retry bounds the repetition of requests that may be repeated. Its zero
-// value means the defaults given with each field.
+// Retry bounds the repetition of requests. Its zero value means the defaults given with each field.
 type Retry struct {
 	MaxAttempts    int           // 5; 1 means no repetition
 	InitialBackoff time.Duration // 500 ms, doubled each time, with jitter
@@ -100,9 +87,7 @@ func (r Retry) withDefaults() Retry {
 	return r
 }
 
-// Client accesses the repositories of one registry below one prefix. It is safe
-// for concurrent use and meant for one identity: tokens are kept per
-// repository.
+// Client is one identity at a registry, below one prefix. It is safe for concurrent use.
 type Client struct {
 	host      string // as the user wrote it, for credentials and messages
 	prefix    string
@@ -145,8 +130,7 @@ func New(prefix string, o Options) (*Client, error) {
 	return c, nil
 }
 
-// OpenRepo returns the repository named by "host[:port]/path", without tag or
-// digest. It sends no request.
+// OpenRepo returns the repository "host[:port]/path", without tag or digest. It sends no request.
 func OpenRepo(reference string, o Options) (*Repo, error) {
 	host, name, ok := strings.Cut(reference, "/")
 	if err := checkHost(reference, host); err != nil {
@@ -169,8 +153,7 @@ func OpenRepo(reference string, o Options) (*Repo, error) {
 // Host returns the registry as given to [New], without the prefix.
 func (c *Client) Host() string { return c.host }
 
-// Repo returns the repository with this name below the client's prefix. It
-// sends no request.
+// Repo returns the repository with this name below the client's prefix. It sends no request.
 func (c *Client) Repo(name string) (*Repo, error) {
 	full := name
 	if c.prefix != "" {
@@ -190,8 +173,7 @@ func (c *Client) Repo(name string) (*Repo, error) {
 
 const (
 	nameRule = "want lower-case letters and digits, joined by single '.', '_' or '-', parts separated by '/'"
-	// maxName is the limit of most registries; the specification sets none for
-	// the name alone.
+	// maxName is the limit of most registries; the specification sets none for the name alone.
 	maxName = 255
 	// maxSessions bounds the token caches that one client keeps.
 	maxSessions = 4096
@@ -222,8 +204,7 @@ var leadingUserinfo = text.Pattern(`^([^/@]*://)?[^/]*@`)
 // cutUserinfo removes "user:password@" from text that goes into a message.
 func cutUserinfo(s string) string { return leadingUserinfo().ReplaceAllString(s, "${1}***@") }
 
-// apiHost returns the host of a registry's API, which for Docker Hub differs
-// from the host that users write.
+// apiHost returns the host of a registry's API, for Docker Hub not the one that users write.
 func apiHost(host string) string {
 	switch host {
 	case "docker.io", "index.docker.io":

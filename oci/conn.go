@@ -20,8 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// conn sends the requests of one repository, with the credential of its
-// session. Without a name it sends those that are about the registry itself.
+// conn sends the requests of one repository, or without name those about the registry itself.
 type conn struct {
 	c    *Client
 	name string
@@ -41,12 +40,10 @@ type request struct {
 	reads  string // name of another repository that the request reads; "": none
 }
 
-// quickTimeout bounds one request that moves no blob, with all its repetitions
-// and the pauses between them.
+// quickTimeout bounds one request that moves no blob, with its repetitions and their pauses.
 const quickTimeout = 2 * time.Minute
 
-// sendQuick sends a request that moves no blob and is answered quickly. The
-// returned cancel must be called after the body has been read.
+// sendQuick sends a request that moves no blob. cancel must be called after the body has been read.
 func (k *conn) sendQuick(ctx context.Context, q request) (*http.Response, context.CancelFunc, error) {
 	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	resp, err := k.send(ctx, q)
@@ -71,8 +68,7 @@ func (k *conn) sendAndDiscard(ctx context.Context, q request) (*http.Response, e
 // errCut marks a small body that was cut off, which is read again.
 var errCut = errors.New("response ended early")
 
-// readAnswer returns the answer to a quick request with its whole body, which has at
-// most limit bytes. An answer that breaks off is requested again.
+// readAnswer returns a quick answer with at most limit bytes, requested again if it breaks off.
 func (k *conn) readAnswer(ctx context.Context, q request, limit int64) (*http.Response, []byte, error) {
 	for attempt := 1; ; attempt++ {
 		resp, body, err := k.readOnce(ctx, q, limit)
@@ -111,9 +107,8 @@ func (k *conn) readOnce(ctx context.Context, q request, limit int64) (*http.Resp
 // maxPages bounds the pages of one list.
 const maxPages = 100_000
 
-// readPages reads a list page by page and follows the Link headers to the last one.
-// A repeated link ends the list, because some registries repeat their last link
-// for ever.
+// readPages reads a list page by page and follows the Link headers. A repeated link ends the list:
+// some registries repeat their last one for ever.
 func (k *conn) readPages(ctx context.Context, q request, limit int64, use func(*http.Response, []byte) error) error {
 	seen := map[string]bool{}
 	for range maxPages {
@@ -147,8 +142,7 @@ func decodePage(resp *http.Response, body []byte, list any) error {
 	return nil
 }
 
-// nextPage returns the URL of rel="next" in a Link header (RFC 8288), nil if
-// there is none.
+// nextPage returns the URL of rel="next" in a Link header (RFC 8288), nil if there is none.
 func nextPage(base *url.URL, link string) (*url.URL, error) {
 	match := nextLink().FindStringSubmatch(link)
 	if match == nil {
@@ -166,15 +160,14 @@ func nextPage(base *url.URL, link string) (*url.URL, error) {
 
 var nextLink = text.Pattern(`(?i)<([^<>]+)>[^<]*;\s*rel\s*=\s*(?:next\s*(?:[;,]|$)|"(?:[^"<]*\s)?next[\s"])`)
 
-// discardBody reads a short rest of the body, so that the connection can be reused,
-// and closes it.
+// discardBody reads a short rest of the body, so that the connection can be reused, and closes it.
 func discardBody(resp *http.Response) {
 	_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody)
 	resp.Body.Close()
 }
 
-// send returns any answer of the 200 range, and redirects if q.stay is set;
-// everything else is an error. The caller must close the body.
+// send returns any answer of the 200 range, and redirects if q.stay is set; everything else is an
+// error. The caller must close the body.
 func (k *conn) send(ctx context.Context, q request) (*http.Response, error) {
 	_, generation := k.s.inUse()
 	resp, err := k.sendOnce(ctx, q)
@@ -200,9 +193,8 @@ func (k *conn) send(ctx context.Context, q request) (*http.Response, error) {
 // maxCredentials is how many credentials are tried for one request.
 const maxCredentials = 4
 
-// deniedAfterAll changes err to ErrDenied if the registry answered 401 to a
-// credential that it knows, because a right is missing. Otherwise it returns
-// err unchanged.
+// deniedAfterAll turns err into ErrDenied if the registry answered 401 to a credential that it
+// knows, because a right is missing.
 func deniedAfterAll(ctx context.Context, err error) error {
 	e, ok := errors.AsType[*ResponseError](err)
 	if !ok || e.accepted == nil || e.sentinel != ErrUnauthenticated || ctx.Err() != nil {
@@ -288,16 +280,14 @@ func (k *conn) newRequest(ctx context.Context, q request) (*http.Request, error)
 	return req, nil
 }
 
-// contentError is a failure to read the content to send, not an error of the
-// registry.
+// contentError is a failure to read the content to send, not an error of the registry.
 type contentError struct{ error }
 
 func (e *contentError) Error() string { return "open content: " + e.error.Error() }
 func (e *contentError) Unwrap() error { return e.error }
 
-// scopes returns what a token for the request must allow: no more than the
-// request needs, plus Options.Actions. For a request about the registry itself,
-// the challenge says it.
+// scopes returns what a token must allow: what the request needs, plus Options.Actions. For a
+// request about the registry itself, the challenge says it.
 func (k *conn) scopes(q request) []string {
 	if k.name == "" {
 		return nil
@@ -318,9 +308,8 @@ func (k *conn) scopes(q request) []string {
 	return scopes
 }
 
-// resolveLink resolves a Location or Link of an answer. On the registry's own host
-// the scheme and port in use are kept: registries behind a proxy often do not
-// know their public ones.
+// resolveLink resolves a Location or Link of an answer. On the registry's host it keeps scheme and
+// port: behind a proxy, registries often do not know their public ones.
 func resolveLink(base *url.URL, location string) (*url.URL, error) {
 	ref, err := url.Parse(location)
 	if err != nil {

@@ -22,9 +22,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Every error caused by a registry or the connection to it matches one of these
-// with [errors.Is], so that callers can choose exit codes and status codes
-// without parsing text.
+// Every error caused by a registry or the connection to it matches one of these with [errors.Is],
+// for exit codes and status codes.
 var (
 	ErrNotFound        = errors.New("not found")
 	ErrExists          = errors.New("already exists")
@@ -36,29 +35,25 @@ var (
 	ErrCorrupt         = errors.New("corrupt data")
 	ErrUnsupported     = errors.New("not supported by the registry")
 
-	// ErrUncertain says that a write was sent and its answer lost, so that it
-	// may or may not have taken effect. Such errors are ErrUnavailable too.
+	// ErrUncertain says that a write was sent and its answer lost, so that it may or may not have
+	// taken effect. It is ErrUnavailable too.
 	ErrUncertain = errors.New("outcome unknown")
 )
 
-// Unsupported returns an error that is ErrUnsupported and has no other text than
-// its own: the limit is one of this program, not of the registry.
+// Unsupported returns an ErrUnsupported without its text: the limit is this program's.
 func Unsupported(format string, a ...any) error { return limitError{fmt.Errorf(format, a...)} }
 
 type limitError struct{ error }
 
 func (e limitError) Unwrap() []error { return []error{e.error, ErrUnsupported} }
 
-// Passing reports whether an error may be temporary: the registry was
-// unavailable or busy. A caller that repeats a write after such an error must
-// expect that the first attempt took effect.
+// Passing reports whether an error may be temporary: the registry was unavailable or busy. After
+// such an error a write may have taken effect.
 func Passing(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUncertain) || errors.Is(err, ErrRateLimited)
 }
 
-// MissesBlob reports whether a manifest was refused because its blobs are
-// missing or because the repository does not exist yet. Nothing was written
-// then.
+// MissesBlob reports whether a manifest was not written for lack of its blobs or the repository.
 func MissesBlob(err error) bool {
 	e, ok := errors.AsType[*ResponseError](err)
 	if !ok || e.Status < 400 || e.Status >= 500 {
@@ -70,8 +65,7 @@ func MissesBlob(err error) bool {
 	return len(e.Codes) == 0 && (e.Status == 400 || e.Status == 404)
 }
 
-// ResponseError is a registry's refusal. Message holds the registry's own
-// words, shortened and without anything that looks like a credential.
+// ResponseError is a registry's refusal. Message is its own text, without credentials and short.
 type ResponseError struct {
 	Method     string
 	URL        string // without userinfo and query
@@ -85,8 +79,7 @@ type ResponseError struct {
 	accepted func() bool // reports whether a 401 has another reason than the credential; nil: it has not
 }
 
-// DiskFull reports whether the registry had no disk space for the content. The
-// distribution registry says so in the text of a 500.
+// DiskFull reports whether the registry had no disk space, which distribution says in a 500's text.
 func (e *ResponseError) DiskFull() bool {
 	message := strings.ToLower(e.Message)
 	return e.Status == http.StatusInsufficientStorage || strings.Contains(message, "no space left") || strings.Contains(message, "quota exceeded")
@@ -114,27 +107,22 @@ func (e *ResponseError) HasCode(codes ...string) bool {
 	return slices.ContainsFunc(e.Codes, func(c string) bool { return slices.Contains(codes, c) })
 }
 
-// halfLinked recognises how the distribution registry refuses a manifest while
-// another client pushes a blob that the manifest refers to. The registry
-// truncates the blob's link file before it rewrites it. A reader in between
-// takes the empty digest for an invalid one and the blob for a missing one, and
-// reports both (registry/storage, verify of the manifest handlers). This
-// happens before anything is stored, so the same PUT may be sent again, even
-// for a tag.
+// halfLinked recognises how distribution refuses a manifest while another client pushes its blob.
+// It truncates the blob's link file before it rewrites it; a reader in between reports an invalid
+// digest and a missing blob (registry/storage, verify of the manifest handlers). Nothing is stored
+// yet, so the PUT may be repeated, even of a tag.
 func halfLinked(codes []string) bool {
 	return slices.Contains(codes, "DIGEST_INVALID") && slices.Contains(codes, "MANIFEST_BLOB_UNKNOWN")
 }
 
 const (
-	// maxErrorBody bounds what is read of an error answer; registries send a
-	// few hundred bytes, proxies a page of HTML.
+	// maxErrorBody bounds what is read of an error answer, such as a proxy's page of HTML.
 	maxErrorBody = 16 << 10
 	// maxErrorCodes bounds the number of distinct codes of one answer.
 	maxErrorCodes = 8
 )
 
-// responseError reads and closes the body of an error response and returns the
-// error.
+// responseError reads and closes the body of an error response and returns the error.
 func (s *session) responseError(resp *http.Response) error {
 	defer resp.Body.Close()
 	e := &ResponseError{
@@ -161,8 +149,8 @@ func (s *session) responseError(resp *http.Response) error {
 	return e
 }
 
-// uncertainAnswer is true for a server error on a request that must not be
-// repeated: a gateway's 502 or 504 says nothing about what is behind it.
+// uncertainAnswer is true for a server error on a request that must not be repeated: a gateway's
+// 502 or 504 says nothing about what is behind it.
 func uncertainAnswer(resp *http.Response) bool {
 	return resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented && changesTag(resp.Request)
 }
@@ -206,16 +194,14 @@ func sentinelFor(resp *http.Response, codes []string, html bool) error {
 
 func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
-// WithheldByPolicy recognises a registry that has the content but refuses to
-// serve it, as Harbor does if a project requires a signature or the absence of
-// known vulnerabilities.
+// WithheldByPolicy recognises a registry that has the content but does not serve it, as Harbor for
+// projects that require a signature or no known vulnerabilities.
 func WithheldByPolicy(err error) bool {
 	e, ok := errors.AsType[*ResponseError](err)
 	return ok && (e.HasCode("PROJECTPOLICYVIOLATION") || e.Status == http.StatusPreconditionFailed && isRead(e.Method))
 }
 
-// tagExists recognises the codes for a tag that is immutable. ECR answers
-// TAG_INVALID, which can mean nothing else for a tag that was validated here.
+// tagExists recognises an immutable tag. ECR's TAG_INVALID means nothing else for a valid one.
 func tagExists(codes []string) bool {
 	return slices.ContainsFunc(codes, func(c string) bool {
 		switch c {
@@ -226,8 +212,7 @@ func tagExists(codes []string) bool {
 	})
 }
 
-// parseErrors reads the error document of the distribution API; any other
-// text is returned as the message.
+// parseErrors reads the error document of the distribution API; other text is the message.
 func parseErrors(body []byte) (codes []string, message string) {
 	var doc struct {
 		Errors []struct {
@@ -264,8 +249,7 @@ func isHTML(h http.Header) bool {
 	return err == nil && (t == "text/html" || t == "application/xhtml+xml")
 }
 
-// requestError turns an error of the HTTP client into one that names the host
-// and the reason once and leaks neither a query nor a credential.
+// requestError returns an HTTP client's error with host and reason once, no query and credential.
 func (s *session) requestError(method string, u *url.URL, err error) error {
 	if e, ok := errors.AsType[*credentialError](err); ok {
 		return e
@@ -341,8 +325,7 @@ type credentialError struct{ error }
 
 func (e *credentialError) Unwrap() error { return e.error }
 
-// safeURL formats a URL without userinfo and query, in which upload sessions,
-// presigned blobs and token servers carry secrets.
+// safeURL omits userinfo and query: uploads, presigned blobs and token servers keep secrets there.
 func safeURL(u *url.URL) string {
 	if u == nil {
 		return ""
@@ -356,8 +339,7 @@ func dateOf(resp *http.Response) time.Time {
 	return t
 }
 
-// retryAfter parses the Retry-After header, which is seconds or a date (RFC
-// 9110, section 10.2.3).
+// retryAfter parses Retry-After, seconds or a date (RFC 9110, section 10.2.3).
 func retryAfter(resp *http.Response, now time.Time) time.Duration {
 	v := resp.Header.Get("Retry-After")
 	if v == "" {

@@ -19,13 +19,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// MaxManifest is the largest manifest that is written or read. Every registry
-// must accept at least this size according to the distribution specification
-// ("Pushing Manifests").
+// MaxManifest is the largest manifest that is written or read, which every registry must accept
+// (distribution specification, "Pushing Manifests").
 const MaxManifest = 4 << 20
 
-// Manifest is a manifest's bytes with their descriptor. Bytes are never encoded
-// again, because their digest is the manifest's name.
+// Manifest is a manifest's bytes, whose digest is its name: they are never encoded again.
 type Manifest struct {
 	Descriptor // MediaType, Digest, Size, ArtifactType
 	Bytes      []byte
@@ -37,12 +35,10 @@ const (
 	dockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
-// acceptManifests is the Accept header of reads; without it registries convert
-// or refuse.
+// acceptManifests is the Accept header of reads; without it registries convert or refuse.
 const acceptManifests = ocispec.MediaTypeImageManifest + ", " + ocispec.MediaTypeImageIndex + ", " + dockerManifest + ", " + dockerList
 
-// NewManifest encodes an image manifest. Schema version and media type are
-// filled in.
+// NewManifest encodes an image manifest. Schema version and media type are filled in.
 func NewManifest(m ocispec.Manifest) (Manifest, error) {
 	m.Versioned = specs.Versioned{SchemaVersion: 2}
 	m.MediaType = ocispec.MediaTypeImageManifest
@@ -151,9 +147,8 @@ func (m Manifest) corruptManifest(format string, args ...any) error {
 	return fmt.Errorf("manifest %s: %w: %s", m.Digest, ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// Resolve returns the descriptor of a tag or digest. It sends one HEAD; if the
-// registry omits the digest or the size, it reads the manifest with a GET.
-// ArtifactType is set only if the manifest was read.
+// Resolve returns the descriptor of a tag or digest with one HEAD; without digest or size in the
+// answer, with a GET. ArtifactType is set only after that.
 func (r *Repo) Resolve(ctx context.Context, ref string) (Descriptor, error) {
 	if err := r.checkRef(ref); err != nil {
 		return Descriptor{}, err
@@ -184,10 +179,8 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (Descriptor, error) {
 	return d, nil
 }
 
-// CheckHandedOut reports whether the registry serves a manifest that it has:
-// the error is ErrDenied if a policy withholds it, for example because it is
-// unsigned. A publisher calls it before it writes a tag that could not be
-// pulled.
+// CheckHandedOut reports whether the registry serves a manifest that it has, before its tag is
+// written: ErrDenied if a policy withholds it, for example because it is unsigned.
 func (r *Repo) CheckHandedOut(ctx context.Context, d digest.Digest) error {
 	_, err := r.Resolve(ctx, d.String())
 	if WithheldByPolicy(err) {
@@ -226,8 +219,7 @@ func isManifestType(t string) bool {
 	return false
 }
 
-// Fetch reads the manifest that a tag or digest names with one GET and
-// verifies its digest.
+// Fetch reads the manifest that a tag or digest names with one GET and verifies its digest.
 func (r *Repo) Fetch(ctx context.Context, ref string) (Manifest, error) {
 	if err := r.checkRef(ref); err != nil {
 		return Manifest{}, err
@@ -245,8 +237,7 @@ func (r *Repo) Fetch(ctx context.Context, ref string) (Manifest, error) {
 	return verifyBytes(r, ref, resp, body)
 }
 
-// verifyBytes compares the bytes with the requested digest, or else with the digest
-// in the answer.
+// verifyBytes compares the bytes with the requested digest, or else that in the answer.
 func verifyBytes(r *Repo, ref string, resp *http.Response, body []byte) (Manifest, error) {
 	want := digest.Digest(resp.Header.Get("Docker-Content-Digest"))
 	if isDigest(ref) {
@@ -276,30 +267,26 @@ func verifyBytes(r *Repo, ref string, resp *http.Response, body []byte) (Manifes
 	return m, nil
 }
 
-// PutManifest stores a manifest under its digest only. It can be repeated
-// safely.
+// PutManifest stores a manifest under its digest only. It can be repeated safely.
 func (r *Repo) PutManifest(ctx context.Context, m Manifest) error {
 	_, err := r.putManifest(ctx, m.Digest.String(), m)
 	return err
 }
 
-// PartPrefix begins the tags of manifests that an index names; what follows is
-// the start of the digest, 32 hex digits.
+// PartPrefix begins the tags of manifests that an index names, before 32 hex digits of the digest.
 const PartPrefix = "okara-part-"
 
 // PartTag returns the tag of a manifest that an index names.
 func PartTag(d digest.Digest) string { return PartPrefix + d.Encoded()[:32] }
 
-// PutPart stores a manifest that an index names, under its tag if
-// [Options].TagParts is set, and otherwise under its digest only. It can be
-// repeated safely.
+// PutPart stores a manifest that an index names: under its tag with [Options].TagParts, else its
+// digest only. It can be repeated safely.
 func (r *Repo) PutPart(ctx context.Context, m Manifest) error {
 	_, err := r.putManifest(ctx, r.partRef(m.Digest), m)
 	return err
 }
 
-// HasPart reports whether the registry has a manifest as [Repo.PutPart] stores it.
-// It sends one HEAD.
+// HasPart reports with one HEAD whether there is a manifest as [Repo.PutPart] stores it.
 func (r *Repo) HasPart(ctx context.Context, d Descriptor) (bool, error) {
 	have, err := r.Resolve(ctx, r.partRef(d.Digest))
 	if errors.Is(err, ErrNotFound) {
@@ -345,9 +332,8 @@ func isHalfLinked(err error) bool {
 	return ok && e.Status < 500 && halfLinked(e.Codes)
 }
 
-// Delete removes a manifest by its digest with one DELETE; most registries
-// remove all its tags as well. It returns ErrUnsupported if the registry
-// refuses and ErrUncertain if the answer is lost.
+// Delete removes a manifest by its digest, and usually its tags, with one DELETE. It returns
+// ErrUnsupported if the registry refuses and ErrUncertain if the answer is lost.
 func (r *Repo) Delete(ctx context.Context, d Descriptor) error {
 	if err := d.Digest.Validate(); err != nil {
 		return fmt.Errorf("delete %q of %s: %w", d.Digest, r, err)

@@ -8,10 +8,8 @@ import (
 	"slices"
 )
 
-// Ping requests the root of the API with the client's credentials for no
-// repository in particular, as a login does. It does not test access: some
-// registries refuse the root to everyone although a repository is public,
-// others accept any credential.
+// Ping requests the root of the API with the client's credentials, as a login does. It does not
+// test access: some registries refuse the root to all, others accept any credential.
 func (c *Client) Ping(ctx context.Context) error {
 	k := conn{c: c, s: c.session("")}
 	resp, err := k.sendAndDiscard(ctx, request{method: http.MethodGet})
@@ -21,9 +19,8 @@ func (c *Client) Ping(ctx context.Context) error {
 	return err
 }
 
-// Repositories lists all repositories of the host that the client can see,
-// sorted. Most hosted registries do not support this list and answer with
-// ErrNotFound, ErrUnsupported or ErrDenied.
+// Repositories lists all repositories of the host that the client can see, sorted. Most hosted
+// registries answer with ErrNotFound, ErrUnsupported or ErrDenied.
 func (c *Client) Repositories(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	defer cancel()

@@ -17,8 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// exchange is what one request and its token exchange have in common. The
-// library passes nothing else from looking up a token to replacing it.
+// exchange is what a request and its token exchange share: the library passes nothing else on.
 type exchange struct {
 	tried   string         // the token that the request was sent with
 	blocked []netip.Prefix // where a token server must not be
@@ -34,11 +33,9 @@ var blockedRealms = sync.OnceValue(func() []netip.Prefix {
 
 var realmParam = text.Pattern(`(?i)^bearer\b.*\brealm="([^"]+)"`)
 
-// admitInside lets a registry inside a network name a token server inside that
-// network, as GitLab does when registry.corp and gitlab.corp are both on
-// 10.0.0.0/8. For a registry on the internet, every private address but its own
-// host name stays blocked. Link-local addresses and those where clouds serve
-// their metadata stay blocked for both.
+// admitInside lets a registry inside a network name a token server in it, as with registry.corp and
+// gitlab.corp on 10.0.0.0/8. To a registry on the internet, all private addresses but its own host
+// name stay blocked; link-local addresses and those of cloud metadata to both.
 func (x *exchange) admitInside(resp *http.Response) {
 	match := realmParam().FindStringSubmatch(resp.Header.Get("WWW-Authenticate"))
 	if resp.StatusCode != http.StatusUnauthorized || match == nil {

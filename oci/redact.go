@@ -11,11 +11,9 @@ import (
 )
 
 const (
-	// maxSecrets bounds how many secrets one session remembers for redaction.
-	// The newest are kept, because only those can still appear in an answer.
+	// maxSecrets bounds a session's remembered secrets: only the newest still appear in answers.
 	maxSecrets = 32
-	// minSecret is the minimum length of a secret to search for; a shorter one
-	// would blank half of every message.
+	// minSecret is the shortest that is searched for; shorter ones would blank half of a message.
 	minSecret = 4
 )
 
@@ -28,9 +26,8 @@ var (
 	querySig   = text.Pattern(`(?i)([?&][a-z0-9_-]*(token|sig|signature|secret|password|credential|_state)=)[^&\s"]+`)
 )
 
-// secrets collects the secrets that a session has sent, so that none of them
-// appears in an error: some registries and proxies echo the headers of a
-// request that they refuse.
+// secrets are those that a session has sent, to be kept out of errors: some registries and proxies
+// echo the headers of a request that they refuse.
 type secrets struct {
 	mu   sync.Mutex // guards list
 	list []string

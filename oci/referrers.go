@@ -17,9 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Referrers lists the manifests whose subject is the given one, of one artifact
-// type unless that is empty. It uses the referrers API, or the fallback tag of
-// the specification if the registry has no such API.
+// Referrers lists the manifests with this subject, of one artifact type unless that is empty, by
+// the referrers API or, without, the fallback tag of the specification.
 func (r *Repo) Referrers(ctx context.Context, subject Descriptor, artifactType string) ([]Descriptor, error) {
 	all, err := r.listReferrers(ctx, subject, artifactType)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnsupported) {
@@ -52,15 +51,13 @@ func (r *Repo) listReferrers(ctx context.Context, subject Descriptor, artifactTy
 	return all, err
 }
 
-// fallbackTag returns the tag that lists referrers without the API
-// (distribution specification 1.1, "Referrers Tag Schema").
+// fallbackTag is from the distribution specification 1.1, "Referrers Tag Schema".
 func fallbackTag(subject Descriptor) string {
 	return strings.ReplaceAll(subject.Digest.String(), ":", "-")
 }
 
-// fetchFallback reads the fallback index. GHCR has been seen to write a wrong artifact
-// type into it, so callers to which the type matters have to read the
-// manifests.
+// fetchFallback reads the fallback index. GHCR may write a wrong artifact type into it: callers to
+// which that matters read the manifests.
 func (r *Repo) fetchFallback(ctx context.Context, subject Descriptor) ([]Descriptor, error) {
 	m, err := r.Fetch(ctx, fallbackTag(subject))
 	if errors.Is(err, ErrNotFound) {
@@ -76,12 +73,9 @@ func (r *Repo) fetchFallback(ctx context.Context, subject Descriptor) ([]Descrip
 	return i.Manifests, nil
 }
 
-// PutReferrer stores a manifest whose subject is the given one. If the registry
-// does not support subjects, the fallback index is updated. As the
-// specification describes, that index is read and written without a lock: of
-// two concurrent writers one may be lost from the list, never from the
-// registry. The index is read again after the write, and the write is repeated
-// a few times.
+// PutReferrer stores a manifest with this subject, and updates the fallback index if the registry
+// does not support subjects. As specified, that takes no lock: of two concurrent writers one may be
+// lost from the list, not the registry. The index is read back, and written again a few times.
 func (r *Repo) PutReferrer(ctx context.Context, m Manifest, subject Descriptor) error {
 	header, err := r.putManifest(ctx, m.Digest.String(), m)
 	if err != nil {
@@ -112,8 +106,7 @@ func (r *Repo) PutReferrer(ctx context.Context, m Manifest, subject Descriptor) 
 // fallbackTries is one more than the number of expected concurrent writers.
 const fallbackTries = 4
 
-// referrerDescriptor returns the descriptor of a manifest for the index: with
-// its artifact type, or else the type of its config, and its annotations.
+// referrerDescriptor returns m for the index, with artifact type (or config type), annotations.
 func referrerDescriptor(m Manifest) Descriptor {
 	d := m.Descriptor
 	var doc struct {

@@ -21,12 +21,10 @@ func (r *Repo) Name() string { return r.conn.name }
 // String returns "host[:port]/path".
 func (r *Repo) String() string { return r.conn.c.host + "/" + r.conn.name }
 
-// CallerHeader is the header in which okara's built-in registry names the caller of a request,
-// escaped as in a query.
+// CallerHeader is where okara's registry names the caller of a request, escaped as in a query.
 const CallerHeader = "Okara-Caller"
 
-// Caller returns the name by which the registry knows this client, as it answered a write with
-// it; "": there was none, or it names nobody.
+// Caller returns the name by which the registry knows this client, as answered to a write; or "".
 func (r *Repo) Caller() string {
 	if name := r.conn.c.caller.Load(); name != nil {
 		return *name
@@ -34,8 +32,7 @@ func (r *Repo) Caller() string {
 	return ""
 }
 
-// Beside returns the repository of the same registry whose name is that of r with the
-// suffix behind it. It sends no request.
+// Beside returns the registry's repository named like r with this suffix. It sends no request.
 func (r *Repo) Beside(suffix string) (*Repo, error) {
 	name := r.conn.name + suffix
 	if !isName(name) || len(name) > maxName {
@@ -53,17 +50,14 @@ type Artifact struct {
 }
 
 const (
-	// pushParallel is how many blobs of one artifact are pushed at the same
-	// time.
+	// pushParallel is how many blobs of one artifact are pushed at the same time.
 	pushParallel = 4
-	// maxUnasked is the size up to which sending a blob costs no more than a
-	// HEAD.
+	// maxUnasked is the size up to which sending a blob costs no more than a HEAD.
 	maxUnasked = 64 << 10
 )
 
-// Push stores the artifact by digest, and its children as [Repo.PutPart] does,
-// and returns its root, which has no tag yet. Blobs that the registry has are not sent again. An interrupted Push can
-// be repeated.
+// Push stores the artifact by digest, and its children as [Repo.PutPart] does, and returns its
+// root, which has no tag yet. It skips blobs that are there, and can be repeated.
 func (r *Repo) Push(ctx context.Context, a Artifact) (Descriptor, error) {
 	if err := pushBlobs(ctx, r, a); err != nil || a.Root.Bytes == nil {
 		return Descriptor{}, err

@@ -13,12 +13,10 @@ import (
 )
 
 const (
-	// maxTagPage bounds one page of a tag list, in bytes: registries that
-	// ignore paging send all tags at once, about 100 bytes each for the longest
-	// names.
+	// maxTagPage bounds one page of a tag list, in bytes: registries that ignore paging send all
+	// tags at once, about 100 bytes each for the longest names.
 	maxTagPage = 64 << 20
-	// maxSnapshotTags and maxSnapshotSize (bytes) bound a list that is kept in
-	// memory.
+	// maxSnapshotTags and maxSnapshotSize (bytes) bound a list that is kept in memory.
 	maxSnapshotTags = 200_000
 	maxSnapshotSize = 64 << 20
 )
@@ -31,8 +29,7 @@ type TagList struct {
 	Cached bool // some page had an Age header, so a cache answered
 }
 
-// Tags lists all tags, in the registry's order, each once. If the repository
-// does not exist, the error is ErrNotFound.
+// Tags lists all tags, in the registry's order, each once; ErrNotFound without the repository.
 func (r *Repo) Tags(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		stopped := errors.New("stopped")
@@ -74,9 +71,8 @@ func (r *Repo) Snapshot(ctx context.Context) (TagList, error) {
 	return l, nil
 }
 
-// listTags calls use for each page of the list, with the tags that no earlier
-// page had. The first request has no parameter n, because registries treat it
-// differently.
+// listTags calls use for each page, with the tags of no earlier one. The first request has no
+// parameter n: registries would treat it differently.
 func (r *Repo) listTags(ctx context.Context, use func(resp *http.Response, tags []string) error) error {
 	q := request{method: http.MethodGet, path: "tags/list", header: http.Header{"Cache-Control": {"no-cache"}, "Accept": {"application/json"}}}
 	seen := map[string]bool{}
@@ -95,10 +91,9 @@ func (r *Repo) listTags(ctx context.Context, use func(resp *http.Response, tags 
 	})
 }
 
-// PutTag points a tag at a manifest with exactly one PUT. Only a PUT that
-// certainly had no effect is sent again: after a refused token was renewed, or
-// after waiting for a blob that is being pushed. If the answer is lost, the
-// error is ErrUncertain: read the tag before anything else.
+// PutTag points a tag at a manifest with exactly one PUT. Only one that certainly had no effect is
+// sent again: after a refused token was renewed, or after waiting for a blob that is being pushed.
+// If the answer is lost, the error is ErrUncertain: read the tag before anything else.
 func (r *Repo) PutTag(ctx context.Context, tag string, m Manifest) error {
 	if !isTag(tag) {
 		return fmt.Errorf("tag %q of %s: want 1 to 128 letters, digits, '_', '.' or '-', not starting with '.' or '-'", tag, r)
@@ -107,9 +102,8 @@ func (r *Repo) PutTag(ctx context.Context, tag string, m Manifest) error {
 	return err
 }
 
-// Untag removes a tag with one DELETE and keeps the manifest. Many registries
-// do not support this: ErrUnsupported. If the answer is lost, the error is
-// ErrUncertain.
+// Untag removes a tag with one DELETE and keeps the manifest: ErrUnsupported at many registries,
+// ErrUncertain if the answer is lost.
 func (r *Repo) Untag(ctx context.Context, tag string) error {
 	if !isTag(tag) { // a digest does not match either: deleting it would remove the manifest
 		return fmt.Errorf("tag %q of %s: %w: not a valid tag name", tag, r, ErrNotFound)

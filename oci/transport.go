@@ -28,11 +28,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// transport is the only place where requests are repeated. Reads, the opening
-// of an upload and writes by digest are repeated. The PUT or DELETE of a tag
-// reaches the registry once, since another writer may have changed the tag
-// between two attempts; 429 says that it did not (RFC 6585, section 4). A write
-// of a tag whose answer is lost ends in [ErrUncertain].
+// transport is the only place where requests are repeated: reads, the opening of an upload and
+// writes by digest. The PUT or DELETE of a tag reaches the registry once, since another writer may
+// have changed the tag between two attempts; 429 says that it did not (RFC 6585, section 4). If its
+// answer is lost the error is [ErrUncertain].
 type transport struct {
 	base     http.RoundTripper
 	retry    Retry
@@ -108,8 +107,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// sendAttempt sends the request once. sent is false if no part of it can have been
-// sent.
+// sendAttempt sends the request once. sent is false if no part of it can have been sent.
 func (t *transport) sendAttempt(req *http.Request, attempt int) (resp *http.Response, sent bool, err error) {
 	var connected atomic.Bool
 	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
@@ -135,8 +133,7 @@ func (t *transport) sendAttempt(req *http.Request, attempt int) (resp *http.Resp
 	return resp, connected.Load() || !failedToConnect(err), err
 }
 
-// failedToConnect reports whether err is a connection failure before any part
-// of a request can have been sent.
+// failedToConnect reports whether err is from before any part of a request can have been sent.
 func failedToConnect(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Op == "dial" || op.Op == "proxyconnect"
@@ -144,8 +141,7 @@ func failedToConnect(err error) bool {
 	return isCertificateError(err) || isFileError(err)
 }
 
-// isFileError reports whether err is about a local certificate or key that
-// cannot be read.
+// isFileError reports whether err is about a local certificate or key that cannot be read.
 func isFileError(err error) bool {
 	_, ok := errors.AsType[*fs.PathError](err)
 	return ok
@@ -158,8 +154,7 @@ func (t *transport) finish(req *http.Request, resp *http.Response, sent bool, er
 	return resp, err
 }
 
-// logAttempt writes one record. Query and headers are omitted because they contain
-// tokens.
+// logAttempt writes one record, without query and headers, which contain tokens.
 func (t *transport) logAttempt(req *http.Request, resp *http.Response, err error, attempt int, took time.Duration) {
 	ctx := req.Context()
 	if !t.logger.Enabled(ctx, slog.LevelDebug) {
@@ -200,9 +195,8 @@ func (t *transport) shouldRetry(req *http.Request, resp *http.Response, err erro
 	return 0, false
 }
 
-// isTransient distinguishes errors that may pass from final ones. A refused
-// connection or an unknown host name is final as long as the host has never
-// answered: then the address is probably wrong.
+// isTransient distinguishes errors that may pass from final ones. A refused connection or an
+// unknown host name is final until the host has answered: the address is probably wrong.
 func (t *transport) isTransient(ctx context.Context, err error) bool {
 	final := isCertificateError(err) || isFileError(err) || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, ErrUnsupported)
 	if ctx.Err() != nil || final {
@@ -228,9 +222,8 @@ func isCertificateError(err error) bool {
 	return ok
 }
 
-// isRepeatable reports whether a request has the same effect when it is sent
-// twice. A POST opens an upload or requests a token; a surplus one of either
-// does no harm.
+// isRepeatable reports whether a request has the same effect when it is sent twice. A surplus POST,
+// for an upload or a token, does no harm.
 func isRepeatable(req *http.Request) bool {
 	switch req.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost:
@@ -242,8 +235,7 @@ func isRepeatable(req *http.Request) bool {
 	return false
 }
 
-// changesTag reports whether a request must reach the registry at most once. The
-// tag of a part names the same manifest whenever it is put.
+// changesTag reports whether to send a request at most once. The tag of a part does not change.
 func changesTag(req *http.Request) bool {
 	ref, ok := manifestRef(req.URL)
 	return ok && (req.Method == http.MethodDelete || req.Method == http.MethodPut && !isDigest(ref) && !strings.HasPrefix(ref, PartPrefix))
@@ -264,8 +256,7 @@ func manifestRef(u *url.URL) (string, bool) {
 
 func isDigest(ref string) bool { return strings.Contains(ref, ":") }
 
-// backoff doubles the pause from first up to limit, with jitter in its upper
-// half.
+// backoff doubles the pause from first up to limit, with jitter in its upper half.
 func backoff(first, limit time.Duration, attempt int) time.Duration {
 	d := first
 	for range attempt - 1 {
@@ -277,16 +268,14 @@ func backoff(first, limit time.Duration, attempt int) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// waitFits returns false if the deadline would pass during the pause: then the
-// current answer is more useful than "deadline exceeded".
+// waitFits is false if the deadline would pass: the current answer is more useful than that error.
 func waitFits(ctx context.Context, d time.Duration) bool {
 	end, ok := ctx.Deadline()
 	return !ok || time.Until(end) > d
 }
 
 const (
-	// freshFor is how long a digest that this client pushed may answer 404
-	// (GHCR does so for some seconds after the push).
+	// freshFor is how long after its push a digest may answer 404, as at GHCR for some seconds.
 	freshFor     = time.Minute
 	freshRepeats = 5
 	freshBackoff = 100 * time.Millisecond
@@ -317,8 +306,7 @@ func (p *recentPushes) forgetPush(name string, d digest.Digest) {
 	delete(p.when, recentKey(name, d))
 }
 
-// wasPushed reports whether the URL names a blob or manifest that was pushed
-// recently.
+// wasPushed reports whether the URL names a blob or manifest that was pushed recently.
 func (p *recentPushes) wasPushed(u *url.URL) bool {
 	for _, kind := range []string{"/manifests/", "/blobs/"} {
 		name, ref, ok := strings.Cut(strings.TrimPrefix(u.Path, "/v2/"), kind)
@@ -335,17 +323,15 @@ func (p *recentPushes) wasPushed(u *url.URL) bool {
 	return false
 }
 
-// schemeProbe decides between https and http. Only a loopback host is probed,
-// with a TLS handshake on a separate connection, so that no request has to be
-// sent twice. The result is kept for the lifetime of the client.
+// schemeProbe decides between https and http, for the client's lifetime. Only a loopback host is
+// probed, with a TLS handshake on a separate connection, so that no request is sent twice.
 type schemeProbe struct {
 	mu     sync.Mutex // guards scheme
 	scheme string     // empty: not yet known
 	addr   string     // host:port to probe
 }
 
-// probeTimeout bounds the handshake; a server that waits for the end of a line
-// in the ClientHello uses plain http.
+// probeTimeout bounds the handshake; a server that waits for the end of a line uses plain http.
 const probeTimeout = 3 * time.Second
 
 func newSchemeProbe(host string, plain bool) schemeProbe {
@@ -371,15 +357,13 @@ func (p *schemeProbe) probeScheme(ctx context.Context) string {
 	dialer := net.Dialer{Timeout: probeTimeout}
 	conn, err := dialer.DialContext(ctx, "tcp", p.addr)
 	if err != nil {
-		// The result is not kept. The request itself will fail with the reason,
-		// and over the scheme that most registries on loopback use.
+		// Not kept: the request will fail with the reason, over loopback's usual scheme.
 		return "http"
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	// Only the handshake is sent over this connection, so a wrong certificate
-	// cannot do any harm.
+	// Only the handshake is sent here, so a wrong certificate does no harm.
 	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) //nolint:gosec // see above
 	if _, alert := errors.AsType[tls.AlertError](err); err == nil || alert {
 		p.scheme = "https"

@@ -14,11 +14,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// PushBlob stores a blob with one POST and one PUT, or a small blob with the
-// POST alone if the registry supports that; the first small blob shows whether
-// it does, see [Options].SinglePost. An upload that breaks starts again from
-// its beginning. A blob that another repository of the registry has is mounted
-// with one POST; if the mount is refused or ignored, the blob is sent.
+// PushBlob stores a blob with one POST and one PUT, or a small one with the POST alone if possible,
+// see [Options].SinglePost. An upload that breaks starts again. A blob of another repository of the
+// registry is mounted with one POST; if that is refused or ignored, it is sent.
 func (r *Repo) PushBlob(ctx context.Context, b Blob) error {
 	p := push{r.conn, b}
 	if p.canMount() {
@@ -52,8 +50,7 @@ type push struct {
 	b  Blob
 }
 
-// uploadBlob sends the blob with the POST, or opens an upload session and sends the
-// blob in one piece.
+// uploadBlob sends the blob with the POST, or in one piece in an upload session.
 func (p push) uploadBlob(ctx context.Context) error {
 	begin := request{method: http.MethodPost, path: "blobs/uploads/"}
 	q := begin
@@ -78,10 +75,9 @@ func (p push) uploadBlob(ctx context.Context) error {
 	return p.uploadTo(ctx, resp)
 }
 
-// singlePost remembers whether a registry accepts a blob with the POST that
-// otherwise opens an upload (OCI distribution specification 1.1, "Single
-// POST"). Only the first such POST shows this: a registry without support
-// answers 202 and gets the bytes again.
+// singlePost remembers whether a registry accepts a blob with the POST that otherwise opens an
+// upload (OCI distribution specification 1.1, "Single POST"). The first such POST shows it: a
+// registry without support answers 202 and gets the bytes again.
 type singlePost struct{ state atomic.Int32 }
 
 const (
@@ -91,9 +87,8 @@ const (
 )
 
 const (
-	// maxSinglePost bounds, in bytes, a blob that is sent with the POST, since
-	// a registry without support gets it twice. maxFirstPost is the bound while
-	// support is unknown.
+	// maxSinglePost bounds, in bytes, a blob that is sent with the POST, since a registry without
+	// support gets it twice; maxFirstPost while that is unknown.
 	maxSinglePost = 1 << 20
 	maxFirstPost  = 64 << 10
 )
@@ -108,8 +103,7 @@ func (p *singlePost) fitsPost(size int64) bool {
 	return size > 0 && size <= maxFirstPost
 }
 
-// recordStatus records and reports whether the answer to such a POST means that the
-// blob is stored.
+// recordStatus records and reports whether the answer to such a POST means that the blob is stored.
 func (p *singlePost) recordStatus(status int) bool {
 	if status == http.StatusCreated {
 		p.state.Store(singleTaken)
@@ -119,8 +113,8 @@ func (p *singlePost) recordStatus(status int) bool {
 	return false
 }
 
-// refusesPost recognizes that a registry whose support was unknown answers such a
-// POST with an error that is not about the sender or the request rate.
+// refusesPost recognizes that a registry of unknown support answers such a POST with an error that
+// is not about the sender or the request rate.
 func (p *singlePost) refusesPost(err error) bool {
 	e, ok := errors.AsType[*ResponseError](err)
 	if !ok || p.state.Load() != singleUnknown {
@@ -145,7 +139,7 @@ func (p push) uploadTo(ctx context.Context, resp *http.Response) error {
 	if err != nil {
 		return fmt.Errorf("%w: Location of the upload: %w", ErrCorrupt, err)
 	}
-	// The session's own query must stay unchanged; only the digest is added.
+	// The session's own query must stay unchanged.
 	if u.RawQuery != "" {
 		u.RawQuery += "&"
 	}
@@ -161,8 +155,7 @@ func (p push) uploadTo(ctx context.Context, resp *http.Response) error {
 	return nil
 }
 
-// uploadError marks a failure of the PUT, which the transport does not repeat
-// because the session may hold a part of the bytes.
+// uploadError marks a failed PUT, which is not repeated: the session may hold a part of the bytes.
 type uploadError struct{ error }
 
 func (e *uploadError) Unwrap() error { return e.error }
@@ -186,9 +179,7 @@ func (p push) shouldRestart(ctx context.Context, err error, attempt int) (time.D
 	return pause, waitFits(ctx, pause)
 }
 
-// canMount reports whether a mount from another repository is worth trying:
-// that repository is at the same registry, and no mount into this one was
-// refused yet.
+// canMount reports whether a mount is worth trying: from the same registry, none refused yet.
 func (p push) canMount() bool {
 	from := p.b.From
 	if from == nil || from.conn.name == p.to.name || apiHost(from.conn.c.host) != apiHost(p.to.c.host) {
@@ -199,17 +190,14 @@ func (p push) canMount() bool {
 	return !p.to.s.noMounts
 }
 
-// mount makes a blob of another repository of the registry available in this
-// one (OCI distribution specification 1.1, "Mounting a blob from another
-// repository"). The registry decides, by the credential for this repository,
-// whether the other one may be read. If the registry opens an upload instead
-// (202), the blob is sent there. After any error the caller has to push the
-// blob.
+// mount makes a blob of another repository of the registry available (OCI distribution
+// specification 1.1, "Mounting a blob from another repository"). The registry decides by the
+// credential for this repository. If it opens an upload instead (202), the blob is sent there.
+// After any error the caller has to push the blob.
 func (p push) mount(ctx context.Context) error {
 	resp, err := p.askMount(ctx)
 	if err != nil {
-		// A refusal would be repeated for each further blob. A missing blob or
-		// an unavailable registry says nothing about the next blob.
+		// A refusal would be repeated for each blob; a missing blob says nothing about the next.
 		if !Passing(err) && !errors.Is(err, ErrNotFound) && ctx.Err() == nil {
 			p.to.s.mu.Lock()
 			p.to.s.noMounts = true
@@ -226,8 +214,7 @@ func (p push) mount(ctx context.Context) error {
 	return nil
 }
 
-// askMount sends the request for a mount. Its refusal says nothing about the
-// credential for this repository, so the credential is not replaced.
+// askMount asks for a mount. A refusal does not concern the credential for this repository.
 func (p push) askMount(ctx context.Context) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	defer cancel()

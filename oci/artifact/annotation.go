@@ -10,8 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Annotations that several artifact kinds share. The OCI keys are those of the
-// image specification.
+// Annotations that several artifact kinds share. The OCI keys are the image specification's.
 const (
 	AnnTitle    = "org.opencontainers.image.title"
 	AnnVersion  = "org.opencontainers.image.version"
@@ -40,8 +39,8 @@ const (
 // MaxChanges bounds the value of AnnChanges, in bytes.
 const MaxChanges = 2 << 10
 
-// KindStatus is the AnnKind of a status record. Modules, providers and mirrors
-// use the kinds of addresses; each other record has its own.
+// KindStatus is the AnnKind of a status record. Modules, providers and mirrors use the kinds of
+// addresses; each other record has its own.
 const KindStatus = "status"
 
 // Values of AnnSignature.
@@ -50,8 +49,7 @@ const (
 	SignatureNone     = "none" // the origin publishes no key
 )
 
-// AnnotationsOf returns the annotations of an index or an image manifest; nil
-// for anything else.
+// AnnotationsOf returns the annotations of an index or an image manifest; nil for anything else.
 func AnnotationsOf(m oci.Manifest) map[string]string {
 	if index, err := m.Index(); err == nil {
 		return index.Annotations
@@ -63,10 +61,9 @@ func AnnotationsOf(m oci.Manifest) map[string]string {
 	return image.Annotations
 }
 
-// SaysItIs returns [oci.ErrCorrupt] unless the manifest names the given item
-// and version. A bundle names only a digest and is valid wherever the manifest
-// is copied, so this check prevents a manifest signed as one module from
-// passing for another. An edition carries the version that it was published as.
+// SaysItIs returns [oci.ErrCorrupt] unless the manifest names the given item and version, so that
+// one signed as one module does not pass for another: a bundle names only a digest, wherever the
+// manifest is copied. An edition carries the version that it was published as.
 func SaysItIs(m oci.Manifest, it addr.Item, v addr.Version) error {
 	says := AnnotationsOf(m)
 	for _, x := range []struct{ annotation, want string }{

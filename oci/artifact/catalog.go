@@ -13,9 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// artifactCatalog is the type of a catalog entry: one tag for each repository
-// that holds an artifact, written once. The catalog exists because few
-// registries can list their repositories. It can be lost without losing data.
+// artifactCatalog is the type of a catalog entry: one tag per repository with an artifact, written
+// once. Few registries can list repositories. It can be lost without losing data.
 const artifactCatalog = "application/vnd.okara.catalog.v1"
 
 const catalogTagPrefix = "r-"
@@ -45,8 +44,7 @@ func AddCatalogEntry(ctx context.Context, r *oci.Repo, e CatalogEntry) error {
 	return addEntry(ctx, r, CatalogTag(e.Repository), e)
 }
 
-// addEntry writes the entry unless the tag exists. Two concurrent writers of
-// one tag are harmless: one of the entries stays.
+// addEntry writes the entry unless the tag exists. Of two concurrent writers one entry stays.
 func addEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) error {
 	if _, err := r.Resolve(ctx, tag); err == nil || !errors.Is(err, oci.ErrNotFound) {
 		return err
@@ -57,8 +55,7 @@ func addEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) erro
 	return PutEntry(ctx, r, tag, e)
 }
 
-// PutEntry writes an entry that probably does not exist yet, and the empty blob
-// if the registry lacks it.
+// PutEntry writes an entry that probably does not exist, and the empty blob if that is missing.
 func PutEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) error {
 	annotations := map[string]string{AnnKind: e.Kind, annAddress: e.Address, annCatalogRepository: e.Repository}
 	if e.Title != "" && e.Title != e.Address {

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// ModuleDescription is the document of MediaModuleDescription. It describes a
-// module to readers and catalogs that do not fetch the module.
+// ModuleDescription is the document of MediaModuleDescription, for readers without the module.
 type ModuleDescription struct {
 	SchemaVersion int                `json:"schemaVersion"` // 1
 	Address       string             `json:"address"`
@@ -20,8 +19,7 @@ type ModuleDescription struct {
 	Diagnostics   []DescribedProblem `json:"diagnostics,omitempty"`
 }
 
-// Below returns the path of the module that users call first: "", or that of the
-// first submodule if nothing is in the root, as in a package of submodules alone.
+// Below returns the path of what users call first: "", or the first submodule if the root is empty.
 func (d ModuleDescription) Below() string {
 	r := d.Root
 	parts := len(r.InputOrder) + len(r.Outputs) + len(r.RequiredVersion) + len(r.RequiredProviders) + len(r.Resources) + len(r.ModuleCalls)
@@ -70,8 +68,7 @@ type DescribedProvider struct {
 	Aliases  []string `json:"aliases,omitempty"`
 }
 
-// BuiltIn reports whether the provider is part of the tool and is never
-// installed, such as the provider of terraform_data.
+// BuiltIn reports whether the provider is part of the tool, such as that of terraform_data.
 func (d DescribedProvider) BuiltIn() bool {
 	return strings.HasPrefix(d.Source, "terraform.io/builtin/") || d.Name == "terraform" && d.Source == ""
 }

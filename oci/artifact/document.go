@@ -11,8 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Two forms are common to several kinds: a bare manifest has all its data in
-// annotations, a document is a manifest with one layer.
+// A bare manifest has all its data in annotations, a document is a manifest with one layer.
 
 // NewImage returns the manifest of an artifact without a config.
 func NewImage(artifactType string, annotations map[string]string, layers ...oci.Descriptor) (oci.Manifest, error) {
@@ -24,8 +23,7 @@ func NewBare(artifactType string, annotations map[string]string) (oci.Manifest, 
 	return NewImage(artifactType, annotations, EmptyConfig())
 }
 
-// PutBare writes a bare manifest under a tag. It takes one request if the
-// registry has the empty blob that all bare manifests refer to.
+// PutBare writes a bare manifest under a tag, with one request if the registry has the empty blob.
 func PutBare(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) error {
 	err := r.PutTag(ctx, tag, m)
 	if !oci.MissesBlob(err) {
@@ -37,8 +35,7 @@ func PutBare(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) error
 	return r.PutTag(ctx, tag, m)
 }
 
-// EnsureBlobs pushes the blobs and the empty config blob unless the repository
-// has them.
+// EnsureBlobs pushes the blobs and the empty config blob unless the repository has them.
 func EnsureBlobs(ctx context.Context, r *oci.Repo, blobs ...oci.Blob) error {
 	for _, b := range append([]oci.Blob{oci.EmptyBlob()}, blobs...) {
 		if _, err := r.EnsureBlob(ctx, b); err != nil {
@@ -60,8 +57,7 @@ func PutDocument(ctx context.Context, r *oci.Repo, tag, artifactType string, lay
 	return r.PutTag(ctx, tag, m)
 }
 
-// DocumentLayer returns the layer of a document of this type; any other
-// manifest gives [oci.ErrCorrupt].
+// DocumentLayer returns the layer of a document; [oci.ErrCorrupt] for any other manifest.
 func DocumentLayer(m oci.Manifest, artifactType string) (oci.Descriptor, error) {
 	image, err := m.Image()
 	if err != nil {

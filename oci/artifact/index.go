@@ -9,9 +9,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// The search index is one document stored beside the catalog entries. It is
-// derived from the artifacts that they name, so a writer may lose a race, and
-// the index can be lost without losing data.
+// The search index is one document beside the catalog entries. It is derived from their artifacts,
+// so a writer may lose a race, and it can be lost without losing data.
 const (
 	artifactIndex = "application/vnd.okara.index.v1"
 	mediaIndex    = "application/vnd.okara.index.v1+zstd"
@@ -27,9 +26,8 @@ func PutIndex(ctx context.Context, r *oci.Repo, document []byte) error {
 	return PutDocument(ctx, r, indexTag, artifactIndex, blob, nil)
 }
 
-// ReadIndex reads the index in the catalog r with two requests. After
-// decompression it has at most limit bytes. The error is [oci.ErrNotFound] if
-// there is none.
+// ReadIndex reads the index in the catalog r, at most limit bytes decompressed, with two requests.
+// The error is [oci.ErrNotFound] if there is none.
 func ReadIndex(ctx context.Context, r *oci.Repo, limit int64) ([]byte, error) {
 	m, err := r.Fetch(ctx, indexTag)
 	if err != nil {

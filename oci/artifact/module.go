@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Types of a module. OpenTofu uses the only layer of MediaZip, Flux the first
-// layer, okara's front-end the zip and the description.
+// Types of a module. OpenTofu uses the only layer of MediaZip, Flux the first layer, okara's
+// front-end the zip and the description.
 const (
 	ArtifactModule         = "application/vnd.opentofu.modulepkg"
 	MediaModuleTar         = "application/vnd.cncf.flux.content.v1.tar+gzip"
@@ -24,12 +24,12 @@ const (
 	MediaModuleDescription = "application/vnd.okara.module.v1+json"
 )
 
-// TagLatest names the highest release and is the default of an oci:// source.
-// It is the only tag of a module that moves.
+// TagLatest names the highest release, the default of oci:// sources. A module's others do not
+// move.
 const TagLatest = "latest"
 
-// ModuleManifest is one version of a module. If another tool built the package,
-// Tar and Description are nil, and Address and Version are zero.
+// ModuleManifest is one version of a module. If another tool built the package, Tar and Description
+// are nil, and Address and Version are zero.
 type ModuleManifest struct {
 	Manifest              oci.Descriptor
 	Address               addr.Module
@@ -39,8 +39,8 @@ type ModuleManifest struct {
 	Annotations           map[string]string
 }
 
-// NewModule encodes m, whose three layers must be set. m.Annotations are added
-// to those derived from the other fields; m.Manifest is ignored.
+// NewModule encodes m, whose three layers must be set. m.Annotations are added to those derived
+// from the other fields; m.Manifest is ignored.
 func NewModule(m ModuleManifest) (oci.Manifest, error) {
 	annotations := map[string]string{
 		AnnTitle:         m.Address.String(),
@@ -63,10 +63,9 @@ func NewModule(m ModuleManifest) (oci.Manifest, error) {
 // ErrOther means that a manifest is that of another artifact. It is ErrCorrupt.
 var ErrOther = fmt.Errorf("%w", oci.ErrCorrupt)
 
-// ParseModule reads a module manifest. A manifest without okara's layers and
-// annotations is accepted if OpenTofu would install it, which requires exactly
-// one layer of MediaZip. Anything else wraps ErrCorrupt, and ErrOther if it is
-// no damaged module.
+// ParseModule reads a module manifest, also one without okara's layers and annotations that
+// OpenTofu would install: with exactly one layer of MediaZip. Anything else wraps ErrCorrupt, and
+// ErrOther if it is no damaged module.
 func ParseModule(m oci.Manifest) (ModuleManifest, error) {
 	image, err := m.Image()
 	if err != nil {
@@ -98,15 +97,13 @@ func ParseModule(m oci.Manifest) (ModuleManifest, error) {
 	return out, nil
 }
 
-// Dir returns the directory of the module in the package; "" if the module is the
-// package, or if that is not recorded.
+// Dir returns the module's directory in the package; "" if it is the package, or not recorded.
 func (m ModuleManifest) Dir() string {
 	return cmp.Or(m.Annotations[AnnModulePath], m.Annotations[AnnModuleDir])
 }
 
-// Suffix returns the suffix "//DIR" of addresses of the package, which leads to
-// the module in it; "" if the module is the package, or if no address can name
-// its directory.
+// Suffix returns the suffix "//DIR" of addresses of the package that leads to the module; "" if the
+// module is the package, or no address can name its directory.
 func (m ModuleManifest) Suffix() string {
 	dir := m.Annotations[AnnModulePath]
 	if dir == "." || !fs.ValidPath(dir) || strings.ContainsFunc(dir, func(r rune) bool {
@@ -117,8 +114,7 @@ func (m ModuleManifest) Suffix() string {
 	return "//" + dir
 }
 
-// CheckSHA256 refuses other digest algorithms: OpenTofu does not accept them,
-// and a provider would have no zh: hash.
+// CheckSHA256 refuses other digest algorithms, which OpenTofu and zh: hashes do not have.
 func CheckSHA256(d oci.Descriptor) error {
 	if d.Digest.Validate() != nil || d.Digest.Algorithm() != "sha256" {
 		return fmt.Errorf("layer digest %q is not sha256: %w", d.Digest, oci.ErrCorrupt)
@@ -126,8 +122,7 @@ func CheckSHA256(d oci.Descriptor) error {
 	return nil
 }
 
-// EmptyConfig returns the config of an artifact that has none (OCI image
-// specification 1.1, "Guidance for an empty descriptor").
+// EmptyConfig is "no config" (OCI image specification 1.1, "Guidance for an empty descriptor").
 func EmptyConfig() oci.Descriptor {
 	d := oci.EmptyBlob().Descriptor
 	d.Data = nil

@@ -27,13 +27,11 @@ const (
 // DefaultProtocol is the plugin protocol of a provider that declares none.
 const DefaultProtocol = "5.0"
 
-// maxInlineMetadata is the largest metadata manifest, in bytes, that is
-// repeated in the index, so that one GET of the index answers every question
-// about the version.
+// maxInlineMetadata is the largest metadata manifest, in bytes, that is repeated in the index, so
+// that one GET answers every question about the version.
 const maxInlineMetadata = 32 << 10
 
-// ProviderPlatform is one zip of a provider version. If another tool made the
-// index, Filename, Zh, H1 and Size are zero.
+// ProviderPlatform is one zip of a version. Of another tool, Filename, Zh, H1 and Size are zero.
 type ProviderPlatform struct {
 	Platform addr.Platform
 	Filename string
@@ -54,20 +52,17 @@ type ProviderIndex struct {
 	Annotations map[string]string
 }
 
-// NewProviderTarget returns the manifest of one platform's zip. Tools such as
-// `oras pull` write the layer into a file named filename. The name also keeps
-// the manifests of platforms with the same zip distinct: registries identify
-// children of an index by digest, and OpenTofu 1.12 may panic on two equal
-// ones.
+// NewProviderTarget returns the manifest of one platform's zip. Tools such as `oras pull` write the
+// layer into filename. The name also distinguishes platforms with the same zip: registries identify
+// an index's children by digest, and OpenTofu 1.12 may panic on two equal ones.
 func NewProviderTarget(zip oci.Descriptor, filename string) (oci.Manifest, error) {
 	zip.MediaType = MediaZip
 	zip.Annotations = map[string]string{AnnTitle: filename}
 	return NewImage(ArtifactProviderTarget, nil, zip)
 }
 
-// NewProviderIndex encodes x for an address of kind addr.KindProvider or
-// addr.KindMirror. A platform whose manifest descriptor already has annotations
-// keeps them byte for byte; x.Index is ignored.
+// NewProviderIndex encodes x for an address of kind addr.KindProvider or addr.KindMirror. A
+// manifest descriptor that already has annotations keeps them byte for byte; x.Index is ignored.
 func NewProviderIndex(kind string, address addr.Provider, x ProviderIndex, metadata oci.Manifest) (oci.Manifest, error) {
 	annotations := map[string]string{
 		AnnTitle:        address.String(),
@@ -112,8 +107,8 @@ func (p ProviderPlatform) descriptor() oci.Descriptor {
 	return d
 }
 
-// ParseProviderIndex reads a provider index as OpenTofu does: a violation of
-// its rules wraps ErrCorrupt, and children of other artifact types are ignored.
+// ParseProviderIndex reads a provider index as OpenTofu does: a violation of its rules wraps
+// ErrCorrupt, and children of other artifact types are ignored.
 func ParseProviderIndex(m oci.Manifest) (ProviderIndex, error) {
 	index, err := m.Index()
 	if err != nil {
@@ -185,8 +180,7 @@ func parsePlatform(d oci.Descriptor) (ProviderPlatform, error) {
 	return p, nil
 }
 
-// ResolveProviderZip returns the descriptor of the platform's zip. It sends no
-// request if okara made the index.
+// ResolveProviderZip returns the platform's zip, without a request if okara made the index.
 func ResolveProviderZip(ctx context.Context, r *oci.Repo, p ProviderPlatform) (oci.Descriptor, error) {
 	if p.Zh != "" && p.Size > 0 {
 		return oci.Descriptor{MediaType: MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, p.Zh), Size: p.Size}, nil

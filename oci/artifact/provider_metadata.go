@@ -25,8 +25,7 @@ const (
 const (
 	// maxInlineLayer is the largest metadata layer repeated in its descriptor.
 	maxInlineLayer = 8 << 10
-	// maxMetadataLayer bounds one metadata layer, in bytes. SHA256SUMS of the
-	// largest provider has less than a hundred lines.
+	// maxMetadataLayer bounds a layer, in bytes. The largest SHA256SUMS has under 100 lines.
 	maxMetadataLayer = 1 << 20
 )
 
@@ -48,9 +47,8 @@ type SigningKeys struct {
 	Keys []SigningKey `json:"gpg_public_keys"`
 }
 
-// ProviderMetadata authenticates the zips of a version: SHA256SUMS, its
-// signature and the keys, all as published. Signature is zero if the origin
-// publishes no key.
+// ProviderMetadata authenticates the zips of a version: SHA256SUMS, its signature and the keys, as
+// published. Signature is zero if the origin publishes no key.
 type ProviderMetadata struct {
 	Shasums, Signature oci.Descriptor
 	ShasumsName        string
@@ -102,10 +100,8 @@ func NewProviderMetadata(md ProviderMetadata) (oci.Manifest, []oci.Blob, error) 
 	return m, blobs, err
 }
 
-// ReadProviderMetadata reads the metadata of a version. Each layer in instead
-// replaces the layer of the same media type. No request is sent if the index
-// contains all layers. An index without metadata gives ErrNotFound, unless
-// instead is given.
+// ReadProviderMetadata reads a version's metadata, without a request for layers in the index. Each
+// of instead replaces that of its media type; without it, no metadata is ErrNotFound.
 func ReadProviderMetadata(ctx context.Context, r *oci.Repo, x ProviderIndex, instead ...oci.Descriptor) (ProviderMetadata, error) {
 	var layers []oci.Descriptor
 	switch {
@@ -174,8 +170,7 @@ func metadataLayers(ctx context.Context, r *oci.Repo, layers []oci.Descriptor) (
 	return md, nil
 }
 
-// inlineManifest returns the manifest d from its data field if that is intact,
-// or else from the registry.
+// inlineManifest returns the manifest d from its data field if intact, else from the registry.
 func inlineManifest(ctx context.Context, r *oci.Repo, d oci.Descriptor) (oci.Manifest, error) {
 	if int64(len(d.Data)) == d.Size && d.Digest.Validate() == nil && d.Digest.Algorithm().FromBytes(d.Data) == d.Digest {
 		b := d.Data
@@ -185,8 +180,8 @@ func inlineManifest(ctx context.Context, r *oci.Repo, d oci.Descriptor) (oci.Man
 	return r.Fetch(ctx, d.Digest.String())
 }
 
-// NewSignatureLayers returns the layers of a resign event: signature and keys,
-// and SHA256SUMS if withShasums is set because the index has none.
+// NewSignatureLayers returns the layers of a resign event: signature, keys, and SHA256SUMS if
+// withShasums is set because the index has none.
 func NewSignatureLayers(md ProviderMetadata, withShasums bool) ([]oci.Descriptor, []oci.Blob, error) {
 	if !withShasums {
 		md.ShasumsBytes = nil

@@ -13,10 +13,9 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Sealer encrypts states, and what an instance stores beside its state. Open needs
-// the same aad that Seal was called with, and the annotations ann that Seal
-// returned, which are stored beside the sealed bytes and begin with
-// "vnd.okara.state.envelope". Package internal/envelope implements Sealer.
+// Sealer encrypts states, and what an instance stores beside its state. Open needs Seal's aad and
+// ann: the annotations beside the sealed bytes, which begin with "vnd.okara.state.envelope".
+// Package internal/envelope implements Sealer.
 type Sealer interface {
 	Seal(ctx context.Context, plain, aad []byte) (sealed []byte, ann map[string]string, err error)
 	Open(ctx context.Context, sealed []byte, ann map[string]string, aad []byte) ([]byte, error)
@@ -31,8 +30,7 @@ const (
 	sealOverhead = 1 << 10
 )
 
-// AssociatedData returns the aad that binds sealed bytes to texts. Lengths in front of
-// them keep it unambiguous.
+// AssociatedData returns the aad that binds sealed bytes to texts, unambiguous by their lengths.
 func AssociatedData(parts ...string) (aad []byte) {
 	for _, part := range parts {
 		aad = fmt.Appendf(aad, "%d:%s\n", len(part), part)
@@ -40,15 +38,13 @@ func AssociatedData(parts ...string) (aad []byte) {
 	return aad
 }
 
-// Seal returns a layer for a tag. The content is compressed if the media type
-// says so, and then sealed if s is not nil.
+// Seal returns a tag's layer: compressed if the media type says so, then sealed unless s is nil.
 func Seal(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, plain []byte) (oci.Blob, error) {
 	blob, _, err := sealBlob(ctx, r, s, tag, mediaType, plain)
 	return blob, err
 }
 
-// SealInlined is [Seal] for a layer that is usually read alone: a small one is
-// repeated in its descriptor.
+// SealInlined is [Seal] for a layer usually read alone: a small one is repeated in its descriptor.
 func SealInlined(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, plain []byte) (oci.Blob, error) {
 	blob, stored, err := sealBlob(ctx, r, s, tag, mediaType, plain)
 	if err != nil {
@@ -57,7 +53,6 @@ func SealInlined(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType stri
 	return Inlined(blob, stored), nil
 }
 
-// sealBlob also returns the stored bytes.
 func sealBlob(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, plain []byte) (oci.Blob, []byte, error) {
 	stored := plain
 	if strings.HasSuffix(mediaType, suffixZstd) {
@@ -83,9 +78,8 @@ func sealBlob(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string,
 // ClearType returns the media type of a layer before sealing.
 func ClearType(mediaType string) string { return strings.TrimSuffix(mediaType, suffixSealed) }
 
-// maxInline is the largest content, in bytes, that is repeated in its layer's
-// descriptor (OCI image specification 1.1, "data"), so that reading it takes
-// one request.
+// maxInline is the largest content, in bytes, that is repeated in its layer's descriptor (OCI image
+// specification 1.1, "data"), which saves a request.
 const maxInline = 32 << 10
 
 // Inlined repeats the content of a small layer in its descriptor.
@@ -96,9 +90,8 @@ func Inlined(b oci.Blob, content []byte) oci.Blob {
 	return b
 }
 
-// Open reads a layer, which has at most limit bytes after it is opened and
-// decompressed. With a sealer an unsealed layer is refused, since anyone with
-// write access to the registry could have stored it.
+// Open reads a layer, of at most limit bytes opened and decompressed. With a sealer an unsealed
+// layer is refused: anyone who may write could have stored it.
 func Open(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, layer oci.Descriptor, limit int64) ([]byte, error) {
 	b, err := r.ReadBlob(ctx, layer, limit+sealOverhead)
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// A template of instances has one layer with the template in the JSON syntax of
-// HCL. Its tag is its version and is written once.
+// A template of instances has one layer in HCL's JSON syntax. Its tag, a version, is written once.
 const (
 	artifactTemplate = "application/vnd.okara.template.v1"
 	mediaTemplate    = "application/vnd.okara.template.v1+json"
@@ -40,8 +39,7 @@ func newTemplate(name string, v addr.Version, body []byte) (oci.Manifest, oci.Bl
 	return m, blob, err
 }
 
-// ParseTemplate reads the manifest of a template; any other manifest gives
-// [oci.ErrCorrupt].
+// ParseTemplate reads the manifest of a template; [oci.ErrCorrupt] for any other.
 func ParseTemplate(m oci.Manifest) (TemplateManifest, error) {
 	image, err := m.Image()
 	if err != nil {
@@ -57,8 +55,8 @@ func ParseTemplate(m oci.Manifest) (TemplateManifest, error) {
 	return out, nil
 }
 
-// PutTemplate publishes a version of a template. existing reports that the same
-// content was there before; other content under the tag gives [oci.ErrExists].
+// PutTemplate publishes a version of a template. existing reports that the same content was there
+// before; other content under the tag gives [oci.ErrExists].
 func PutTemplate(ctx context.Context, r *oci.Repo, name string, v addr.Version, body []byte) (d oci.Descriptor, existing bool, err error) {
 	m, blob, err := newTemplate(name, v, body)
 	if err != nil {

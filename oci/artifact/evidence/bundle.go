@@ -16,10 +16,9 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// A sigstore bundle is the signature format of cosign 3: a referrer with one
-// layer, a JSON document with an in-toto statement in a signed envelope (DSSE).
-// If the statement is an attestation, an annotation of the manifest says so.
-// All bundle versions contain the fields that are read here.
+// A sigstore bundle is the signature format of cosign 3: a referrer with one layer, a JSON document
+// with an in-toto statement in a signed envelope (DSSE). An annotation marks attestations. All
+// bundle versions have the fields that are read here.
 const (
 	artifactBundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
 	bundlePrefix   = "application/vnd.dev.sigstore.bundle" // prefix of the media type of every version
@@ -29,8 +28,7 @@ const (
 	maxSubjects    = 100
 )
 
-// signs reports whether the annotations of a bundle, which may be missing,
-// describe a signature rather than an attestation.
+// signs reports whether the annotations of a bundle, if any, describe no attestation.
 func signs(annotations map[string]string) bool {
 	kind := annotations[annPredicate]
 	return kind == "" || kind == predicateSign
@@ -48,8 +46,7 @@ func readBundle(ctx context.Context, r *oci.Repo, d oci.Descriptor) (CosignSigna
 	return parseBundle(b)
 }
 
-// parseBundle reads a bundle with one signature over an in-toto statement that
-// is a signature. Anything else is [oci.ErrCorrupt].
+// parseBundle reads a bundle with one signature, of a statement of that; else [oci.ErrCorrupt].
 func parseBundle(b []byte) (CosignSignature, error) {
 	var doc struct {
 		MediaType string `json:"mediaType"`
@@ -77,13 +74,12 @@ func parseBundle(b []byte) (CosignSignature, error) {
 	if _, err := parseStatement(e.Payload); err != nil {
 		return CosignSignature{}, err
 	}
-	// This is the pre-authentication encoding of DSSE 1.0.
+	// The pre-authentication encoding of DSSE 1.0.
 	signed := fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(e.Type), e.Type, len(e.Payload), e.Payload)
 	return CosignSignature{Payload: e.Payload, Signature: e.Signatures[0].Sig, Envelope: signed, Keyless: doc.Material.PublicKey == nil}, nil
 }
 
-// parseStatement returns the digests of the subjects of a statement that is a
-// signature.
+// parseStatement returns the digests of the subjects of a statement that is a signature.
 func parseStatement(payload []byte) ([]digest.Digest, error) {
 	var doc struct {
 		Type      string `json:"_type"`

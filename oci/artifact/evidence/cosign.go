@@ -22,9 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Types of a signature that cosign and Flux verify. One manifest can be found
-// both by the tag "sha256-<hex>.sig" and as a referrer. TestCosign of
-// internal/e2e verifies it with cosign.
+// Types of a signature for cosign and Flux, both under the tag "sha256-<hex>.sig" and a referrer.
 const (
 	artifactCosign = "application/vnd.dev.cosign.artifact.sig.v1+json"
 	mediaCosign    = "application/vnd.dev.cosign.simplesigning.v1+json"
@@ -35,8 +33,7 @@ const (
 	maxCosignLayers  = 100
 )
 
-// CosignSignature is a signed payload. The caller has to check whether it is
-// valid.
+// CosignSignature is a signed payload, not yet verified.
 type CosignSignature struct {
 	Payload   []byte // JSON: see CosignPayload; in a bundle, an in-toto statement
 	Signature []byte // over Payload; in a bundle, over Envelope
@@ -66,8 +63,7 @@ type cosignPayload struct {
 	Optional map[string]any `json:"optional"`
 }
 
-// CosignPayload returns the payload to sign for a manifest of the repository,
-// which is given as host/name.
+// CosignPayload returns the payload to sign for a manifest of the repository, given as host/name.
 func CosignPayload(repository string, manifest digest.Digest) ([]byte, error) {
 	var p cosignPayload
 	p.Critical.Identity.Reference = repository
@@ -76,10 +72,9 @@ func CosignPayload(repository string, manifest digest.Digest) ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// Names returns an error unless the payload is about this manifest and a
-// repository of this name, below any prefix. Host and prefix are not compared,
-// since a copy in another registry stays valid. A bundle names only the
-// manifest, so the caller has to check the address in the manifest.
+// Names returns an error unless the payload is about this manifest and a repository of this name,
+// on any host below any prefix, since a copy stays valid. A bundle names only the manifest, so the
+// caller has to check the address in the manifest.
 func (s CosignSignature) Names(repositoryName string, manifest digest.Digest) error {
 	if s.Envelope != nil {
 		return statementNames(s.Payload, manifest)
@@ -107,8 +102,7 @@ func IsCosignTag(tag string) bool {
 	return ok && strings.HasSuffix(tag, ".sig") && digest.NewDigestFromEncoded(digest.SHA256, hex).Validate() == nil
 }
 
-// ReadCosignSignatures returns the signatures of a manifest, if any, without
-// bundles: see [Referrers.Signatures].
+// ReadCosignSignatures returns the signatures, but no bundles: see [Referrers.Signatures].
 func ReadCosignSignatures(ctx context.Context, r *oci.Repo, manifest digest.Digest) ([]CosignSignature, error) {
 	layers, err := cosignLayers(ctx, r, manifest)
 	if err != nil {
@@ -117,8 +111,7 @@ func ReadCosignSignatures(ctx context.Context, r *oci.Repo, manifest digest.Dige
 	return readCosign(ctx, r, manifest, layers)
 }
 
-// readCosign reads the payloads of layers. The payload that okara and cosign
-// write for this repository is recognised by its digest and not fetched.
+// readCosign reads the payloads of layers, except the usual one, which its digest shows.
 func readCosign(ctx context.Context, r *oci.Repo, manifest digest.Digest, layers []oci.Descriptor) ([]CosignSignature, error) {
 	var out []CosignSignature
 	usual, err := CosignPayload(r.String(), manifest)
@@ -142,9 +135,8 @@ func readCosign(ctx context.Context, r *oci.Repo, manifest digest.Digest, layers
 	return out, nil
 }
 
-// cosignLayers returns the signatures under the tag, or those among the
-// referrers if there is no such tag: tools such as `oras copy --recursive` copy
-// only referrers.
+// cosignLayers returns the signatures under the tag, or without tag those among the referrers:
+// tools such as `oras copy --recursive` copy only these.
 func cosignLayers(ctx context.Context, r *oci.Repo, manifest digest.Digest) ([]oci.Descriptor, error) {
 	layers, err := layersOfSignature(ctx, r, cosignTag(manifest))
 	if !errors.Is(err, oci.ErrNotFound) {
@@ -155,15 +147,12 @@ func cosignLayers(ctx context.Context, r *oci.Repo, manifest digest.Digest) ([]o
 	return layers, err
 }
 
-// maxCosignReferrers bounds how many referrers are examined. A writer that can
-// push other referrers to hide a signature could also replace the signature's
-// tag.
+// maxCosignReferrers bounds the search. Who can hide a signature could also replace its tag.
 const maxCosignReferrers = 20
 
-// likelySignatures returns the referrers with one of these types, followed by
-// those that may be signatures because the registry lists the type of the
-// config instead. The newest of each group come first: cosign adds a bundle at
-// each signing, and older bundles must not displace the relevant one.
+// likelySignatures returns the referrers with one of these types, then those listed with the type
+// of the config instead, the newest of each first: cosign adds a bundle at each signing, and older
+// bundles must not displace the relevant one.
 func likelySignatures(referrers []oci.Descriptor, types []string) []oci.Descriptor {
 	of := func(types ...string) []oci.Descriptor {
 		some := slices.DeleteFunc(slices.Clone(referrers), func(d oci.Descriptor) bool { return !slices.Contains(types, d.ArtifactType) || !signs(d.Annotations) })
@@ -176,8 +165,7 @@ func likelySignatures(referrers []oci.Descriptor, types []string) []oci.Descript
 	return likely[:min(len(likely), maxCosignReferrers)]
 }
 
-// createdAt returns the creation time that a manifest states; the zero time,
-// which sorts before all others, if it states none.
+// createdAt returns when a manifest says it was created; zero, which sorts first, if it does not.
 func createdAt(d oci.Descriptor) time.Time {
 	at, _ := time.Parse(time.RFC3339, d.Annotations[artifact.AnnCreated])
 	return at
@@ -207,17 +195,15 @@ func signatureLayers(image ocispec.Manifest, reference string) ([]oci.Descriptor
 	return layers, nil
 }
 
-// sameSignature returns a predicate that matches layers with the same
-// signature.
+// sameSignature returns a predicate for layers with the same signature.
 func sameSignature(as oci.Descriptor) func(oci.Descriptor) bool {
 	return func(d oci.Descriptor) bool {
 		return d.Digest == as.Digest && d.Annotations[annCosign] == as.Annotations[annCosign]
 	}
 }
 
-// MergeCosignSignatures adds the signatures in m, whose blobs must be in the
-// repository, to those under tag. As with AddCosignSignature, of two concurrent
-// writers one may be lost.
+// MergeCosignSignatures adds the signatures in m, whose blobs must be in the repository, to those
+// under tag. Of two concurrent writers one may be lost.
 func MergeCosignSignatures(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) error {
 	image, err := m.Image()
 	if err != nil {
@@ -256,9 +242,8 @@ func MergeCosignSignatures(ctx context.Context, r *oci.Repo, tag string, m oci.M
 	return r.PutTag(ctx, tag, m)
 }
 
-// AddCosignSignature stores a signature beside the existing ones of subject. Of
-// two concurrent writers one may be lost: the signature tag is read, extended
-// and written, and read back.
+// AddCosignSignature stores a signature beside those of subject. Of two concurrent writers one may
+// be lost: the signature tag is read, extended and written, and read back.
 func AddCosignSignature(ctx context.Context, r *oci.Repo, subject oci.Descriptor, s CosignSignature) (oci.Descriptor, error) {
 	layers, err := cosignLayers(ctx, r, subject.Digest)
 	if err != nil {
@@ -291,16 +276,14 @@ func AddCosignSignature(ctx context.Context, r *oci.Repo, subject oci.Descriptor
 	return m.Descriptor, err
 }
 
-// OnlySignatures reports whether a manifest holds only signatures in the form
-// that has a tag, so that it cannot be taken for a scan report.
+// OnlySignatures reports whether a manifest holds only signatures in the form that has a tag.
 func OnlySignatures(m oci.Manifest) bool {
 	image, err := m.Image()
 	return err == nil && image.ArtifactType == artifactCosign &&
 		!slices.ContainsFunc(image.Layers, func(d oci.Descriptor) bool { return d.MediaType != mediaCosign })
 }
 
-// Signed reports whether a referrer declares that it is a signature. The
-// signature is not verified.
+// Signed reports whether a referrer declares that it is a signature, unverified.
 func (f *Referrers) Signed(ctx context.Context) (bool, error) {
 	all, err := f.list(ctx)
 	return slices.ContainsFunc(all, isSignature), err
@@ -310,9 +293,8 @@ func isSignature(d oci.Descriptor) bool {
 	return d.ArtifactType == artifactCosign || d.ArtifactType == artifactBundle && signs(d.Annotations)
 }
 
-// Signatures yields the signatures of the manifest: first those under its tag,
-// or those among the referrers if there is no tag, then the bundles. Referrers
-// that cannot be read are skipped.
+// Signatures yields the signatures of the manifest: first those under its tag, or without tag those
+// among the referrers, then the bundles. Unreadable referrers are skipped.
 func (f *Referrers) Signatures(ctx context.Context) iter.Seq2[CosignSignature, error] {
 	return func(yield func(CosignSignature, error) bool) {
 		layers, err := layersOfSignature(ctx, f.Repo, cosignTag(f.Subject.Digest))
@@ -361,8 +343,7 @@ func (f *Referrers) yieldCosign(ctx context.Context, layers []oci.Descriptor, er
 	return true
 }
 
-// layers returns the signature layers and the bundles among the referrers of
-// these types.
+// layers returns the signature layers and the bundles among the referrers of these types.
 func (f *Referrers) layers(ctx context.Context, types ...string) (cosign, bundles []oci.Descriptor, err error) {
 	all, err := f.list(ctx)
 	if err != nil {
@@ -392,8 +373,7 @@ func (f *Referrers) layers(ctx context.Context, types ...string) (cosign, bundle
 	return cosign, bundles, nil
 }
 
-// isUnreadable reports whether err means that a referrer is missing or cannot be
-// read.
+// isUnreadable reports whether err means that a referrer is missing or cannot be read.
 func isUnreadable(err error) bool {
 	return errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrTooLarge) || errors.Is(err, oci.ErrCorrupt)
 }

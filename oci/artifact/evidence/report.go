@@ -57,8 +57,7 @@ func (s ScanSummary) scanAnnotations() map[string]string {
 	return all
 }
 
-// worseOf returns the higher counts of two scans of one version, with the newer
-// time.
+// worseOf returns the higher counts of two scans of one version, with the newer time.
 func (s ScanSummary) worseOf(o ScanSummary) ScanSummary {
 	if o.Time.After(s.Time) {
 		s.Tool = o.Tool
@@ -71,8 +70,7 @@ func (s ScanSummary) worseOf(o ScanSummary) ScanSummary {
 	return s
 }
 
-// parseScanSummary reads the annotations of a scan report; it returns false if
-// they belong to anything else.
+// parseScanSummary reads the annotations of a scan report; false if they are of anything else.
 func parseScanSummary(annotations map[string]string) (ScanSummary, bool) {
 	at, err := time.Parse(time.RFC3339, annotations[annScanTime])
 	s := ScanSummary{Tool: annotations[annScanTool], Time: at, Source: annotations[annScanSource]}
@@ -85,8 +83,7 @@ func parseScanSummary(annotations map[string]string) (ScanSummary, bool) {
 	return s, ok
 }
 
-// ReportType returns the media type of a document: SPDX, CycloneDX or an
-// in-toto statement, which may be in a signed envelope.
+// ReportType returns a document's media type: SPDX, CycloneDX or in-toto, maybe in an envelope.
 func ReportType(document []byte) (mediaType string, err error) {
 	var doc struct {
 		SPDX    string `json:"spdxVersion"`
@@ -108,8 +105,8 @@ func ReportType(document []byte) (mediaType string, err error) {
 	return "", errors.New("not SPDX, CycloneDX or an in-toto statement")
 }
 
-// AttachReport stores a document as a referrer of subject. mediaType is one of the
-// Report constants; scan goes with ReportSARIF and is nil otherwise.
+// AttachReport stores a document as a referrer of subject. mediaType is one of the Report
+// constants; scan goes with ReportSARIF and is nil otherwise.
 func AttachReport(ctx context.Context, r *oci.Repo, subject oci.Descriptor, mediaType string, document []byte, scan *ScanSummary) (oci.Descriptor, error) {
 	blob := oci.BytesBlob(mediaType, document)
 	image := ocispec.Manifest{
@@ -136,8 +133,7 @@ type Report struct {
 	Scan      *ScanSummary   // set for ReportSARIF; nil: the annotations have no summary
 }
 
-// maxReports bounds the number of reports read for one manifest. Each rescan
-// adds a report, so there may be many.
+// maxReports bounds the reports read for one manifest; each rescan adds one.
 const maxReports = 50
 
 // Referred holds the attestations that refer to a manifest.
@@ -146,9 +142,7 @@ type Referred struct {
 	More    int      // number of attestations that were not read
 }
 
-// ReadReferred reads the attestations of subject with one request, plus one for
-// each of them. The type is taken from each manifest, because a list may be
-// wrong about types.
+// ReadReferred lists the attestations of subject, and reads each: a list may have wrong types.
 func ReadReferred(ctx context.Context, refs *Referrers) (Referred, error) {
 	out, listed, err := refs.reportReferrers(ctx)
 	if err == nil {
@@ -160,12 +154,10 @@ func ReadReferred(ctx context.Context, refs *Referrers) (Referred, error) {
 	return out, nil
 }
 
-// ReadNewest reads the newest scan report of subject and, if there is one, that
-// of its source repository. This takes two or three requests if the list has
-// types and annotations, as the specification requires. The list is trusted for
-// the types that are skipped here, but a scan is read from its own manifest.
-// Other attestations are omitted, except those whose type the list does not
-// give.
+// ReadNewest reads the newest scan report of subject and, if there is one, that of its source
+// repository, with two or three requests if the list has types and annotations, as the
+// specification requires. It trusts the list for what it skips, but reads a scan from its manifest.
+// Other attestations are omitted, except those without listed type.
 func ReadNewest(ctx context.Context, refs *Referrers) (Referred, error) {
 	r := refs.Repo
 	out, all, err := refs.reportReferrers(ctx)
@@ -203,8 +195,8 @@ func ReadNewest(ctx context.Context, refs *Referrers) (Referred, error) {
 	return out, nil
 }
 
-// Referrers provides the referrers of a manifest. The first call lists them for
-// all callers that share it. It is not safe for concurrent use.
+// Referrers provides the referrers of a manifest, listed by the first call for all callers that
+// share it. It is not safe for concurrent use.
 type Referrers struct {
 	Repo    *oci.Repo
 	Subject oci.Descriptor
@@ -239,7 +231,6 @@ func (f *Referrers) reportReferrers(ctx context.Context) (out Referred, refs []o
 	return out, refs, nil
 }
 
-// readReports reads refs and adds the reports among them.
 func (out *Referred) readReports(ctx context.Context, r *oci.Repo, refs []oci.Descriptor) error {
 	for _, d := range refs {
 		report, err := readReport(ctx, r, d)
@@ -263,8 +254,7 @@ func (r Report) scanTime() time.Time {
 	return r.Scan.Time
 }
 
-// readReport reads a referrer. If it is no attestation, the result is the zero
-// Report.
+// readReport reads a referrer. If it is no attestation, the result is the zero Report.
 func readReport(ctx context.Context, r *oci.Repo, d oci.Descriptor) (Report, error) {
 	m, err := r.Fetch(ctx, d.Digest.String())
 	if err != nil {
@@ -289,8 +279,8 @@ func readReport(ctx context.Context, r *oci.Repo, d oci.Descriptor) (Report, err
 	return out, nil
 }
 
-// NewestScan returns the newest scan report of subject, combined with that of
-// its source repository if there is one; false if there is no report.
+// NewestScan returns the newest scan report of subject, combined with its source repository's if
+// there is one; false if there is none.
 func NewestScan(ctx context.Context, refs *Referrers) (ScanSummary, bool, error) {
 	all, err := refs.list(ctx)
 	if err != nil {

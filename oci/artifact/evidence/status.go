@@ -26,8 +26,7 @@ import (
 // ArtifactStatus is the type of an event that changes how a version is listed.
 const ArtifactStatus = "application/vnd.okara.status.v1"
 
-// Actions of a status event. ActionResign replaces signature and keys of a
-// provider version.
+// Actions of a status event. ActionResign replaces a provider version's signature and keys.
 const (
 	ActionDeprecate   = "deprecate"
 	ActionUndeprecate = "undeprecate"
@@ -36,8 +35,7 @@ const (
 	ActionResign      = "resign"
 )
 
-// AllVersions in a StatusEvent means every version of the repository, or those in
-// its Versions.
+// AllVersions in a StatusEvent means every version of the repository, or those in its Versions.
 const AllVersions = "*"
 
 const (
@@ -59,9 +57,8 @@ const (
 	statusTimeEnd   = 1e13 // of 13 digits
 )
 
-// StatusEvent is one entry of a repository's history of status changes. Its tag
-// is unique, so writers never collide, and never changes, so readers can cache
-// it.
+// StatusEvent is an entry of a repository's history. Its tag is unique, so writers never collide,
+// and never changes, so readers can cache it.
 type StatusEvent struct {
 	Tag         string // filled by ParseStatusEvent and PutStatusEvent
 	Action      string
@@ -77,8 +74,7 @@ type StatusEvent struct {
 	Versions    []string         // that existed, for AllVersions; nil: all, those to come as well, as before 0.1.0
 }
 
-// Because returns the message and the replacement of the event as a
-// continuation of a sentence; "" if there are none.
+// Because returns message and replacement as the continuation of a sentence; "" if there are none.
 func (e StatusEvent) Because() string {
 	because := ""
 	if e.Message != "" {
@@ -107,8 +103,8 @@ func IsStatusTag(tag string) bool {
 	return ok && ok2 && isTime && isID
 }
 
-// PutStatusEvent stores the event under a tag of its own and returns it with
-// that tag, if it is written. blobs are those of e.Layers.
+// PutStatusEvent stores the event under a tag of its own and returns it with that, if it is
+// written. blobs are those of e.Layers.
 func PutStatusEvent(ctx context.Context, r *oci.Repo, e StatusEvent, blobs ...oci.Blob) (StatusEvent, error) {
 	if err := e.check(); err != nil {
 		return e, err
@@ -196,21 +192,19 @@ func ParseStatusEvent(tag string, m oci.Manifest) (StatusEvent, error) {
 	return e, e.check()
 }
 
-// MaxStatusAhead is how far the time of an event may be ahead of the clock. A later
-// one would decide for ever: no later time could take it back.
+// MaxStatusAhead is how far an event may be ahead of the clock: no later time could take it back.
 const MaxStatusAhead = 24 * time.Hour
 
-// IsStatusAhead reports whether an event has no effect because its time, in its
-// tag, is in the future, by the clock of the registry, if it is known, and by the own one.
+// IsStatusAhead reports whether the time in a tag is too far ahead, by the clock of the registry,
+// if it is known, and by the own one: the event has no effect.
 func IsStatusAhead(tag string, date time.Time) bool {
 	at := StatusTime(tag).Add(-MaxStatusAhead)
 	return at.After(date) && at.After(time.Now())
 }
 
-// ReadStatusEvents reads the events in a list of the tags of the repository, in
-// chronological order. Damaged events are omitted, and so are those of the future
-// and dangling tags, which are listed although their GET returns 404; a registry that crashes
-// while writing a tag leaves one.
+// ReadStatusEvents reads the events in a list of the repository's tags, in chronological order,
+// without those of the future and damaged ones. dangling tags are listed although their GET returns
+// 404, as a registry that crashes while writing a tag leaves them.
 func ReadStatusEvents(ctx context.Context, r *oci.Repo, list oci.TagList) (out []StatusEvent, dangling []string, err error) {
 	wanted := slices.Sorted(slices.Values(list.Tags))
 	wanted = slices.DeleteFunc(wanted, func(tag string) bool { return !IsStatusTag(tag) || IsStatusAhead(tag, list.Date) })
@@ -247,18 +241,16 @@ func ReadStatusEvents(ctx context.Context, r *oci.Repo, list oci.TagList) (out [
 	return out, dangling, nil
 }
 
-// Status is the status of one version according to the events. A nil field
-// means no.
+// Status is the status of one version according to the events. A nil field means no.
 type Status struct {
 	Deprecated *StatusEvent
 	Yanked     *StatusEvent
 	Resigned   *StatusEvent // whose layers replace those of the index
 }
 
-// FoldStatus returns the status of version whose manifest has this digest: of
-// each pair of opposite actions the last event counts. An event about all
-// versions takes back only what such events did; one about the version takes
-// back both. Events must be in order, as returned by ReadStatusEvents.
+// FoldStatus returns the status of the version with this manifest: of each pair of opposite actions
+// the last event counts. One about all versions takes back only what such events did; one about the
+// version takes back both. Events must be in the order of ReadStatusEvents.
 func FoldStatus(events []StatusEvent, version string, manifest digest.Digest) Status {
 	var deprecated, yanked mark
 	var s Status
@@ -305,8 +297,7 @@ func (m *mark) clearMark(e StatusEvent) {
 	m.last = m.own
 }
 
-// asSuccessor returns e as the successor of before: without a message or replacement
-// of its own it repeats those of before.
+// asSuccessor returns e, which repeats message and replacement of before if it has neither.
 func (e StatusEvent) asSuccessor(before *StatusEvent) *StatusEvent {
 	if before != nil && e.Message == "" && e.Replacement == "" {
 		e.Message = before.Message
@@ -315,8 +306,7 @@ func (e StatusEvent) asSuccessor(before *StatusEvent) *StatusEvent {
 	return &e
 }
 
-// Resigned reads metadata as ReadProviderMetadata does, with the layers of the
-// resign event in their place if there is one.
+// Resigned is ReadProviderMetadata with the layers of the resign event, if any, in their place.
 func Resigned(ctx context.Context, r *oci.Repo, x artifact.ProviderIndex, s Status) (artifact.ProviderMetadata, error) {
 	if s.Resigned == nil {
 		return artifact.ReadProviderMetadata(ctx, r, x)
@@ -324,8 +314,8 @@ func Resigned(ctx context.Context, r *oci.Repo, x artifact.ProviderIndex, s Stat
 	return artifact.ReadProviderMetadata(ctx, r, x, s.Resigned.Layers...)
 }
 
-// NextStatusTime returns the time now, but at least a millisecond after the
-// last of the ordered events: a clock that is behind must not change the order.
+// NextStatusTime returns the time now, but at least a millisecond after the last of the ordered
+// events: a clock that is behind must not change the order.
 func NextStatusTime(events []StatusEvent, now time.Time) time.Time {
 	now = now.UTC()
 	if n := len(events); n > 0 {
@@ -336,8 +326,7 @@ func NextStatusTime(events []StatusEvent, now time.Time) time.Time {
 	return now
 }
 
-// StatusTime returns when the event with this tag was written; zero for any
-// other tag.
+// StatusTime returns when the event with this tag was written; zero for any other tag.
 func StatusTime(tag string) time.Time {
 	if !IsStatusTag(tag) {
 		return time.Time{}
