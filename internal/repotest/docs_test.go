@@ -35,6 +35,31 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// fileBlock finds a block whose second word is the file that it is for.
+var fileBlock = regexp.MustCompile("(?m)^```\\w+ (\\S*[./]\\S*)$")
+
+// TestFileNames requires that the paragraph before such a block names the file: GitHub and other
+// readers do not show the second word.
+func TestFileNames(t *testing.T) {
+	found := 0
+	for _, name := range tracked(t) {
+		if path.Ext(name) != ".md" || !strings.HasPrefix(name, "docs/") && name != "README.md" {
+			continue
+		}
+		page := string(read(t, name))
+		for _, m := range fileBlock.FindAllStringSubmatchIndex(page, -1) {
+			found++
+			before := strings.TrimRight(page[:m[0]], "\n")
+			if file := page[m[2]:m[3]]; !strings.Contains(before[strings.LastIndex(before, "\n\n")+1:], "`"+file+"`") {
+				t.Errorf("%s: the paragraph before the block does not name `%s`", name, file)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no blocks for files found")
+	}
+}
+
 // elsewhere matches a repository of states outside the place where they have rights of
 // their own, as pages showed them once.
 var elsewhere = regexp.MustCompile(`(REG|REGISTRY|HOST|host\}|\d|\.com)/infra/`)
