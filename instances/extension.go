@@ -48,8 +48,7 @@ func (e *Extension) Check(s *server.Settings) (server.Claim, error) {
 	return c, e.checkRuns(s.Cloud.TFE)
 }
 
-// checkRuns refuses to run uploaded code, which no administrator has reviewed, where it
-// could reach more than its own files and rights.
+// checkRuns refuses to run uploaded code that could reach more than its own files and rights.
 func (e *Extension) checkRuns(t *server.TFE) error {
 	if !t.Remote() {
 		return nil

@@ -46,10 +46,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// platform launches instances in this server: the ledger that stores them, the driver
-// that carries out what is decided, the executor that runs tofu, and the API over all of
-// it. A server with role = "portal" only knows which server leads, and forwards every
-// request to it.
+// platform launches instances in this server: ledger, driver, executor and API. With role =
+// "portal" it only forwards every request to the leader.
 type platform struct {
 	o       *settings.Options
 	quotas  []settings.Quota
@@ -120,9 +118,8 @@ func (l *platform) openLedger() (err error) {
 	return err
 }
 
-// addressKeys derives the keys by which replicas authenticate the address of the leader
-// from the keys that they share: archive keys on servers, session keys on portals. The
-// shared secrets themselves are not used.
+// addressKeys derives the keys that authenticate the leader's address from archive keys on servers,
+// session keys on portals.
 func addressKeys(shared []keyring.Key) [][]byte {
 	var keys [][]byte
 	for _, k := range shared {
@@ -180,8 +177,7 @@ func (l *platform) notices() error {
 	return nil
 }
 
-// handler returns the handler of /api/v1/, which the pages use as well, and the one that
-// answers only from what this replica knows.
+// handler returns the handler of /api/v1/, and the one that answers only from this replica.
 func (l *platform) handler(kit *service.Kit, modules *catalog.Catalog) (all, own http.Handler, err error) {
 	l.guard = kit.Guard
 	transport, err := l.peers()
@@ -218,8 +214,7 @@ func (l *platform) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 	return portal.NewForward(forward), api, nil
 }
 
-// peers returns the transport to other replicas, which verifies their certificates and
-// uses no proxy.
+// peers returns the transport to other replicas: it verifies certificates, and uses no proxy.
 func (l *platform) peers() (http.RoundTripper, error) {
 	out := l.base.Env.Transport
 	out.Insecure = false
@@ -239,14 +234,12 @@ func (l *platform) knownNames() template.Known {
 	return k
 }
 
-// ledgerRepository is the first repository of the ledger, with its host: readers follow
-// from there to the later ones.
+// ledgerRepository is the first repository of the ledger, from which readers find the later ones.
 func (l *platform) ledgerRepository() string {
 	return l.base.Client.Host() + "/" + l.base.Layout.Ledger(1)
 }
 
-// listening sets the address at which runs reach the front-end, before any run starts. ca
-// is the file of the front-end's own CA; "" without one.
+// listening sets where runs reach the front-end, before any starts. ca: file of its own CA, or "".
 func (l *platform) listening(at, ca string) error {
 	public := l.base.Settings.PublicURL
 	if public == "" && l.base.Settings.Hostname != "" && ca == "" && strings.HasPrefix(at, "https:") { // the certificate is for that name
@@ -275,8 +268,7 @@ func (l *platform) listening(at, ca string) error {
 	return err
 }
 
-// isRunOver reports whether a run, named ID/N/ATTEMPT, is known to have ended. A replica whose
-// copy is behind may not know it yet.
+// isRunOver reports whether a run, named ID/N/ATTEMPT, is known here to have ended.
 func (l *platform) isRunOver(name string) bool {
 	part := strings.Split(name, "/")
 	if l.o.Role == settings.RolePortal || len(part) != 3 {
@@ -359,8 +351,7 @@ func (l *platform) readScopes(s run.Spec) []rights.Scope {
 	return scopes
 }
 
-// afterLimit is how long a child may go on beyond the time limit of its run, while it
-// interrupts the tool, ends it, and repeats the last write.
+// afterLimit is how long a child may take after its time limit to end the tool and repeat writes.
 const afterLimit = time.Hour
 
 // registryAccess returns how the child reaches the registry: the built-in one through the

@@ -53,8 +53,7 @@ func runID(organization, workspace, record string, n int) string {
 	return "run-" + base64.RawURLEncoding.EncodeToString([]byte(organization+"\x00"+workspace)) + "." + record + "." + strconv.Itoa(n)
 }
 
-// remoteName matches the names of workspaces that can have runs here. The names become
-// parts of rights, where other characters would make patterns.
+// remoteName matches the names of workspaces that can have runs: names become parts of rights.
 var remoteName = text.Pattern(`^[A-Za-z0-9_.-]{1,90}$`)
 
 func (r *remoteRuns) organizationTemplate(organization string) (*template.Template, string, error) {
@@ -339,8 +338,7 @@ func (r *remoteRuns) End(ctx context.Context, w tfe.Workspace, by access.Caller)
 	return err
 }
 
-// remoteScopes returns the rights of an attempt of a workspace: to read its state for a
-// plan, and to write it for an apply.
+// remoteScopes returns the rights of an attempt: to read the state for a plan, or to write it.
 func remoteScopes(s run.Spec) []rights.Scope {
 	action := rights.Read
 	if s.Ref.Kind == lifecycle.RunApply {

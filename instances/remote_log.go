@@ -17,8 +17,7 @@ func (r *remoteRuns) Log(ctx context.Context, w tfe.Workspace, record string, n 
 }
 
 const (
-	// followTime is how long a read waits for more of a log. Readers that get nothing poll
-	// again after half a second or more.
+	// followTime is how long a read waits for more of a log.
 	followTime = 5 * time.Second
 	// followPause is the minimum time between two looks at the log. It is longer where a
 	// look takes long: a log of another machine is read from the registry.

@@ -87,8 +87,7 @@ type AdminTemplates struct {
 	Templates []AdminTemplate `json:"templates"`
 }
 
-// IdempotencyKey is the header that names a request: if sent again with the same body
-// within an hour, the request is done only once.
+// IdempotencyKey names a request: sent again with the same body within an hour, it is done once.
 const IdempotencyKey = "Idempotency-Key"
 
 // Create is the body of POST instances, and without Template that of POST
@@ -129,8 +128,7 @@ type Reason struct {
 	Reason string `json:"reason"`
 }
 
-// Transfer is the body of transfer. To an owner for which the caller does not act, a
-// transfer by the owner is only an offer.
+// Transfer is the body of transfer. To an owner for whom the caller does not act it is an offer.
 type Transfer struct {
 	To     string `json:"to"`               // KIND:ID
 	Issuer string `json:"issuer,omitempty"` // "": the caller's; only an admin may name another one
@@ -167,8 +165,7 @@ type Kind struct {
 	Example string `json:"example,omitempty"`
 }
 
-// LogPosition is a position in the log of a run, as in the event ids of its stream: each
-// attempt has a log of its own.
+// LogPosition is a position in the log of a run, as in the event ids of its stream.
 type LogPosition struct {
 	Attempt int   // from 1 on
 	Offset  int64 // of the next byte in the log of that attempt

@@ -25,8 +25,7 @@ import (
 const instanceHelp = `Exit codes: 0 done, 2 usage, 3 instance not found or not visible to you, 4 not
 possible now or quota used up, 5 denied.`
 
-// Add adds the commands of instances to the tree of okara, and to its command "doctor". The
-// command groups that are listed before theirs must exist already.
+// Add adds the commands of instances to the tree, and to doctor. Their groups must exist already.
 func Add(root, doctor *cobra.Command, reg *cli.Registries) {
 	root.AddGroup(&cobra.Group{ID: "instances", Title: "Instances:"})
 	root.AddCommand(newInstance(reg), newInstanceExec(), newInstanceEnter(), newInstanceRun(reg.App))
@@ -92,8 +91,7 @@ func (f *portalFlags) withClient(reg *cli.Registries, ask func(ctx context.Conte
 	}
 }
 
-// nameToID replaces the name of a live instance of the caller, the first argument, by its ID.
-// Names of others' instances do not count: anyone can choose them.
+// nameToID replaces the name of a live instance of the caller's own, the first argument, by its ID.
 func nameToID(ctx context.Context, c *portalclient.Client, args []string) ([]string, error) {
 	list, err := c.Instances(ctx, portalclient.Filter{Owner: "mine", Phase: "live"})
 	var ids []string
@@ -113,8 +111,7 @@ func nameToID(ctx context.Context, c *portalclient.Client, args []string) ([]str
 	return append(ids, args[1:]...), nil
 }
 
-// instanceVerb makes the RunE of a command from a change of the instance that is its first
-// argument.
+// instanceVerb makes the RunE of a command from a change of its first argument, an instance.
 func (f *portalFlags) instanceVerb(reg *cli.Registries, change func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error)) func(*cobra.Command, []string) error {
 	return f.withClient(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
 		instance, err := change(ctx, c, args[0])
@@ -224,8 +221,7 @@ func (f *portalFlags) completeTemplates(reg *cli.Registries) cobra.CompletionFun
 	})
 }
 
-// completeWord completes the first argument with words of the server. On an error there are no
-// completions and no message.
+// completeWord completes the first argument with words of the server; on an error with none.
 func (f *portalFlags) completeWord(reg *cli.Registries, words func(context.Context, *portalclient.Client) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) (all []string, _ cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), cli.CompleteTimeout)

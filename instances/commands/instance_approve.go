@@ -57,8 +57,7 @@ approved, as ` + "`okara instance show`" + ` prints it.
 	return cmd
 }
 
-// confirmApproval shows what waits for approval and asks for confirmation; it returns the digest
-// that the approval has to name.
+// confirmApproval shows what waits for approval, asks, and returns the digest to approve.
 func confirmApproval(ctx context.Context, a *cli.App, c *portalclient.Client, id string, yes bool) (string, error) {
 	instance, err := c.Instance(ctx, id)
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 // maxOrder bounds the input of a run, in bytes: a spec with all values of its credentials.
 const maxOrder = 16 << 20
 
-// newInstanceRun is the command that a server starts for each attempt of a run. It has no
-// other use. The process may outlive the server.
+// newInstanceRun is the command that a server starts for each attempt, and may be outlived by.
 func newInstanceRun(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:    "instance-run",
@@ -48,8 +47,7 @@ func newInstanceRun(a *cli.App) *cobra.Command {
 	}
 }
 
-// newInstanceExec is the command by which a run of an instance starts the tool inside its
-// sandbox. It has no other use.
+// newInstanceExec is the command by which a run starts the tool inside its sandbox.
 func newInstanceExec() *cobra.Command {
 	var o sandbox.ExecOptions
 	cmd := &cobra.Command{
@@ -70,8 +68,7 @@ func newInstanceExec() *cobra.Command {
 	return cmd
 }
 
-// newInstanceEnter is the command that starts a run of an instance in a sandbox. It has no
-// other use.
+// newInstanceEnter is the command that starts a run in a sandbox.
 func newInstanceEnter() *cobra.Command {
 	var o sandbox.EnterOptions
 	cmd := &cobra.Command{

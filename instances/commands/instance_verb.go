@@ -13,8 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// instanceVerbs are the commands that change one instance and take only its id, and, with an
-// example of one, a reason.
+// instanceVerbs are the commands that take only an id, and, with an example of one, a reason.
 var instanceVerbs = []struct{ verb, short, long, reason string }{
 	{"retry", "Retry what failed", `Retry what failed: the run of an instance in the phase failed, or the
 destruction of one in the phase destroy_failed. Between two attempts the next

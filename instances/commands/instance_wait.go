@@ -76,8 +76,7 @@ func (w *waitFlags) checkTimeout() error {
 // waitPause is the time between two requests to the server.
 const waitPause = 2 * time.Second
 
-// waitUntil waits until an instance has finished its current change, prints it, and returns an
-// error if the change failed.
+// waitUntil waits until an instance's change has ended, prints it, and fails if the change did.
 func (w *waitFlags) waitUntil(ctx context.Context, a *cli.App, c *portalclient.Client, id string) error {
 	if w.timeout > 0 {
 		var cancel context.CancelFunc

@@ -37,9 +37,8 @@ type Options struct {
 	UserAgent string // of requests to the registry, and the tool that versions name
 }
 
-// Run executes one attempt to its end: it takes the lock of the state, serves the state
-// to the tool, and leaves log and result in the repository of the instance. The outcome
-// of the tool is in the result; an error means that there is no result. If ctx is
+// Run executes one attempt: it takes the state's lock, serves the state to the tool, and leaves log
+// and result in the instance's repository. An error means that there is no result. If ctx is
 // cancelled, the attempt ends in order.
 func Run(ctx context.Context, o Options) error {
 	return newChild(o, pace{}).run(ctx)
@@ -295,8 +294,7 @@ func (c *child) lastState(ctx context.Context) (written, error) {
 	return written{v.N, state}, err
 }
 
-// recordFailure records an error of the facade. A lost lock ends the run, since further changes
-// of the tool would not be recorded.
+// recordFailure records an error of the facade. A lost lock ends the run.
 func (c *child) recordFailure(err error) {
 	c.mu.Lock()
 	c.failures = append(c.failures, err)
@@ -347,8 +345,7 @@ func (c *child) finish(ctx context.Context, err error) {
 	r.Ended = time.Now().UTC()
 }
 
-// putResult writes the result, and retries while the registry cannot be reached. An
-// unsealed copy is in the scratch folder.
+// putResult writes the result, again while the registry is away. A copy is in the scratch folder.
 func (c *child) putResult(ctx context.Context) error {
 	b, err := json.Marshal(c.report)
 	if err != nil {

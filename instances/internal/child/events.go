@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// maxEvent bounds a line of the tool that is parsed as an event; longer lines are passed
-// to the log unparsed.
+// maxEvent bounds a line of the tool that is parsed as an event; a longer one is only logged.
 const maxEvent = 1 << 20
 
 // events parses the output of the tool with -json: one object per line
@@ -187,8 +186,7 @@ func (e *events) isStalePlan() bool {
 	})
 }
 
-// isDestroyed reports whether the only error is that a destroy, which succeeded, left resources
-// behind, because they have lifecycle destroy = false (OpenTofu 1.12).
+// isDestroyed reports whether the only error is that resources with destroy = false were left.
 func (e *events) isDestroyed() bool {
 	return len(e.errs) == 1 && strings.HasPrefix(e.errs[0], "Destroy was successful but left behind forgotten instances")
 }
@@ -196,8 +194,7 @@ func (e *events) isDestroyed() bool {
 // maxError bounds the error of a run, in bytes.
 const maxError = 1 << 10
 
-// plainError joins texts to a message for display: one paragraph, without control
-// characters, up to 1 KiB.
+// plainError joins texts to one paragraph without control characters, up to 1 KiB.
 func plainError(m *masks, texts ...string) string {
 	var parts []string
 	for _, t := range texts {

@@ -13,8 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// findHeads returns the head and, if it is a takeover's copy, the versions it is a copy
-// of: they are all the same state. An empty list is no error.
+// findHeads returns the head and, if it is a takeover's copy, the versions that it copies.
 func findHeads(ctx context.Context, c *child) ([]statebackend.Version, error) {
 	return retryValue(ctx, c, func() ([]statebackend.Version, error) { return readHeads(ctx, c) })
 }
@@ -46,9 +45,8 @@ const (
 	maxForks = 50 // versions searched for a fork
 )
 
-// keepFork looks for the last state of an overtaken run. If its lock was forced while it
-// ran, that is a version beside the current one: it is restored if nothing was written
-// since; otherwise a person must decide.
+// keepFork restores the last state of a run whose lock was forced, if nothing was written since;
+// otherwise a person must decide.
 func keepFork(ctx context.Context, c *child) error {
 	heads, err := findHeads(ctx, c)
 	if err != nil || len(heads) == 0 || len(heads) == 1 && c.Order.Spec.Took == "" {
@@ -69,8 +67,7 @@ func keepFork(ctx context.Context, c *child) error {
 	return bringBackFork(ctx, c, fork)
 }
 
-// bringBackFork makes a version the current one. A write without an answer is repeated,
-// since the state is the same.
+// bringBackFork makes a version the current one. A write without an answer is repeated.
 func bringBackFork(ctx context.Context, c *child, fork statebackend.Version) error {
 	v, err := retryValue(ctx, c, func() (v statebackend.Version, err error) {
 		state, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, fork.N)
@@ -120,8 +117,7 @@ func findFork(ctx context.Context, c *child, heads []statebackend.Version) (fork
 	return fork, false, nil
 }
 
-// isKnownState reports whether the last state of a run is part of the current one: as an
-// ancestor, or as the same state.
+// isKnownState reports whether the last state of a run is an ancestor of the current one, or equal.
 func isKnownState(ctx context.Context, c *child, v, first, head statebackend.Version) (bool, error) {
 	if led, err := isAncestor(ctx, c, v.N, first); err != nil || led {
 		return led, err
@@ -129,9 +125,7 @@ func isKnownState(ctx context.Context, c *child, v, first, head statebackend.Ver
 	return isEqualState(ctx, c, v, head)
 }
 
-// isEqualState reports whether two versions are the same state: a write is repeated if
-// it is not known whether it took effect, and the next holder of the lock may have
-// found the first.
+// isEqualState reports whether two versions are the same state, as after a repeated write.
 func isEqualState(ctx context.Context, c *child, a, b statebackend.Version) (bool, error) {
 	if a.Serial != b.Serial || a.Lineage != b.Lineage {
 		return false, nil

@@ -83,9 +83,8 @@ func writeNote(ctx context.Context, c *child, module string) error {
 	return sandbox.WriteNote(c.Order.Scratch, n)
 }
 
-// storeLeftovers stores the state that a killed attempt left on this machine, if it
-// follows the current one; otherwise the log says where it is. An error means that the
-// registry does not answer: without that state the tool would repeat what was done.
+// storeLeftovers stores the state that a killed attempt left here, if it follows the current one;
+// else the log says where it is. An error means that the registry does not answer.
 func storeLeftovers(ctx context.Context, c *child) error {
 	parent := filepath.Dir(c.Order.Scratch)
 	entries, err := os.ReadDir(parent)

@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 )
 
-// runLog is the log of an attempt, without masked values. Beyond its limit the middle is
-// cut, since the beginning and the end of a run matter most.
+// runLog is the log of an attempt, without masked values. Beyond its limit the middle is cut.
 type runLog struct {
 	mu       sync.Mutex // guards the fields below
 	mask     io.WriteCloser
@@ -50,8 +49,7 @@ func (l *runLog) hide(m *masks, values []string) {
 	m.addValues(values)
 }
 
-// grow makes it a log whose shown part only grows: beyond its limit only its end is
-// appended, once it has ended.
+// grow makes it a log of which, beyond its limit, only the end is appended, once it has ended.
 func (l *runLog) grow() {
 	l.grows = true
 	l.headSize = max(l.limit-growTail, l.limit/2)
@@ -167,8 +165,7 @@ func trimRune(b []byte) []byte {
 	return b
 }
 
-// push calls put with the log at intervals, if it grew, until ctx ends. A failed call is
-// repeated the next time.
+// push calls put with the log at intervals, if it grew, until ctx ends.
 func (l *runLog) push(ctx context.Context, every time.Duration, put func(context.Context, []byte) error) error {
 	t := time.NewTicker(every)
 	defer t.Stop()
@@ -191,9 +188,8 @@ func (l *runLog) push(ctx context.Context, every time.Duration, put func(context
 	}
 }
 
-// Answer runs the tool with the order's question, and writes its output to out, which
-// ends with [sandbox.Answered] if the tool succeeded. env is the environment of the tool,
-// without what depends on its folder.
+// Answer runs the tool with the order's question, and writes its output to out, which ends with
+// [sandbox.Answered] if the tool succeeded. env lacks what depends on the tool's folder.
 func Answer(o sandbox.Order, env []string, out io.Writer) error {
 	dir, err := o.Open()
 	if err != nil {

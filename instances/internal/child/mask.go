@@ -17,8 +17,7 @@ const (
 	// minMasked is the length, in bytes, of the shortest value that is masked: shorter
 	// ones occur in many words.
 	minMasked = 8
-	// minLine is the same for a line of a longer value that is no word, or has only
-	// lines shorter than minMasked beside it.
+	// minLine is the same for a line of a longer value that is no word.
 	minLine = 4
 	// maxMasked is the size of the largest pattern; a longer value is masked in pieces.
 	maxMasked = 4 << 10
@@ -87,9 +86,8 @@ func (m *masks) hide(p string, least int) {
 	}
 }
 
-// formsOf returns the encodings of a text that programs write. For base64 these are the
-// characters that depend only on the text: within a longer text it begins at one of three
-// bit offsets, and the first and last characters also have bits of neighbouring bytes.
+// formsOf returns the encodings of a text that programs write: of base64 the characters that do not
+// depend on neighbouring bytes, at each of three bit offsets.
 func formsOf(text string) []string {
 	forms := append(jsonForms(text), text, url.QueryEscape(text), url.PathEscape(text))
 	for shift := range 3 {
@@ -160,8 +158,7 @@ func (m *masks) beginsPattern(b []byte) bool {
 	return false
 }
 
-// writer replaces masked values, even across writes. What may be the beginning of one is
-// held back, and the rest written at once. Close writes what it holds back, and does not
+// writer replaces masked values, even across writes. Close writes what is held back, and does not
 // close w.
 func (m *masks) writer(w io.Writer) io.WriteCloser { return &maskWriter{m: m, to: w} }
 
@@ -182,8 +179,7 @@ func (w *maskWriter) Write(p []byte) (int, error) {
 
 func (w *maskWriter) Close() error { return w.forward(true) }
 
-// forward writes all bytes up to the first with which a pattern may begin that is longer
-// than what is held; at the end, all of them.
+// forward writes all bytes up to the first that may begin a pattern; at the end, all of them.
 func (w *maskWriter) forward(end bool) error {
 	var out []byte
 	i := 0

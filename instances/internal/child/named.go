@@ -35,8 +35,7 @@ type ledgerReader struct {
 	page   ledgerPage          // content of that version
 }
 
-// readNamed reads the newest version by the tag list, since the moving tag of a workspace may
-// be stale. A version is immutable, so it is read only once.
+// readNamed reads the newest version by the tag list: the moving tag of a workspace may be stale.
 func (l *ledgerReader) readNamed(ctx context.Context, ref lifecycle.Ref) (Standing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,8 +74,7 @@ type ledgerPage struct {
 	Records map[string]*lifecycle.Record `json:"records"`
 }
 
-// readNewest reads the newest version of the current repository, unless it was the last one
-// read. Only the record of the attempt is kept.
+// readNewest reads the newest version, unless it was the last one read; only the attempt is kept.
 func (l *ledgerReader) readNewest(ctx context.Context) error {
 	if err := l.openReader(); err != nil {
 		return err

@@ -60,9 +60,8 @@ func openTransport(o *sandbox.Order, t httpserve.TransportOptions, file string, 
 	return httpserve.Transport(t)
 }
 
-// openPackages opens the package cache that runs share, and the source that decides what
-// this run may use from it: the server from which its tool fetches providers, with the
-// run's token.
+// openPackages opens the shared package cache, and the server that decides, by the run's token,
+// what this run may use from it.
 func openPackages(c *child) (plugincache.Cache, plugincache.Source, error) {
 	o := &c.Order
 	cache, err := plugincache.New(o.Packages.Dir)
@@ -87,8 +86,7 @@ func openPackages(c *child) (plugincache.Cache, plugincache.Source, error) {
 	return cache.Within(o.Packages.Max), serverPackages{mirror, frontEnd(o.Server), base}, nil
 }
 
-// serverPackages is a server as a source of providers: the server's own and those of its
-// mirror. The server decides about the right to each.
+// serverPackages is a server, with its mirror, as a source of providers. It decides about rights.
 type serverPackages struct {
 	upstream.NetworkMirror
 	server frontEnd
@@ -147,8 +145,7 @@ func jsonTexts(raw json.RawMessage) []string {
 	}
 }
 
-// ReadOrder decodes the order that a child reads from its standard input, as JSON, and
-// refuses one that lacks what each attempt needs. Its errors show nothing of the order.
+// ReadOrder decodes and checks the order on the child's standard input. Errors show nothing of it.
 func ReadOrder(b []byte) (sandbox.Order, error) {
 	var o sandbox.Order
 	if err := json.Unmarshal(b, &o); err != nil {

@@ -78,8 +78,7 @@ func initUpload(ctx context.Context, c *child, p prepared) error {
 	return c.Order.CheckScratch(c.dir)
 }
 
-// keepLocked puts back the entries of the uploaded lock file that the tool removed, since only
-// the state needs them.
+// keepLocked puts back the entries of the uploaded lock file that only the state needs.
 func keepLocked(c *child, name string, given []byte) error {
 	now, err := c.dir.Read(name, records.MaxLockFile)
 	if len(given) == 0 || err != nil {
@@ -103,8 +102,7 @@ func keepLocked(c *child, name string, given []byte) error {
 	return c.dir.Put(name, file.With(removed))
 }
 
-// remoteValueFlags gives the variables of the workspace to a command that evaluates the
-// configuration.
+// remoteValueFlags gives the workspace's variables to a command that evaluates the configuration.
 func remoteValueFlags(c *child) []string {
 	if len(c.input.Variables) == 0 {
 		return nil
@@ -112,8 +110,7 @@ func remoteValueFlags(c *child) []string {
 	return []string{valuesFlag(c)}
 }
 
-// planRemote makes a plan without locking the state: a concurrent write makes the plan
-// stale.
+// planRemote plans without locking the state: a concurrent write makes the plan stale.
 func planRemote(ctx context.Context, c *child, p prepared, file sandbox.Path) error {
 	r := c.Order.Spec.Remote
 	args := []string{"plan", "-input=false", "-no-color", "-lock=false", "-detailed-exitcode", "-out=" + string(file)}
@@ -170,8 +167,7 @@ func planJSON(ctx context.Context, c *child, p prepared, file sandbox.Path) ([]b
 	return b, nil
 }
 
-// planDocument combines a plan and its schemas. Schemas not used by the plan are left
-// out, and so are the values of variables, since some are secret.
+// planDocument combines a plan with the schemas that it uses, without the values of variables.
 func planDocument(plan, schemas []byte) ([]byte, error) {
 	var members map[string]json.RawMessage
 	var used struct {
@@ -222,8 +218,7 @@ type shownResource struct {
 	Provider string `json:"provider_name"`
 }
 
-// removeUpload removes the uploaded configuration and what the tool made of it, unless
-// there is a state that could not be stored, whose location is logged.
+// removeUpload removes the configuration, unless there is a state that could not be stored.
 func removeUpload(c *child) {
 	if file := sandbox.FindErrored(c.Order.Scratch); file != "" {
 		host, _ := os.Hostname() // without it the line still names the file
@@ -282,9 +277,8 @@ func readInput(ctx context.Context, c *child) error {
 	return nil
 }
 
-// overrideFile points the configuration to this server and this workspace, whatever names
-// it uses for them: a block cloud in an override file replaces any backend. If there is a
-// file of this name with .tofu, OpenTofu reads only that one.
+// overrideFile points the configuration to this workspace: a block cloud in an override file
+// replaces any backend. OpenTofu reads only a .tofu file of the same name, if there is one.
 const overrideFile = "okara_override.tf.json"
 
 func pointCloud(c *child, dir string) error {

@@ -45,8 +45,7 @@ const (
 	lockFileName = ".terraform.lock.hcl"
 )
 
-// maxArchive bounds the archive of a module, or of an uploaded configuration, in bytes;
-// package archive bounds its contents.
+// maxArchive bounds the archive of a module or configuration, in bytes.
 const maxArchive = format.MaxConfiguration
 
 // prepared is a folder in which the tool can be started.
@@ -132,8 +131,7 @@ func fillModule(ctx context.Context, c *child, tool string, p *prepared) error {
 // shareTime bounds how long a run waits for shared providers.
 const shareTime = 2 * time.Minute
 
-// sharePackages links the root module to the shared providers. The tool fetches missing
-// ones itself.
+// sharePackages links the root module to the shared providers; the tool fetches missing ones.
 func sharePackages(ctx context.Context, c *child, dir string) {
 	o := &c.Order
 	if o.Packages.Dir == "" {
@@ -157,8 +155,7 @@ func sharePackages(ctx context.Context, c *child, dir string) {
 // fillTime bounds how long providers are fetched for other runs.
 const fillTime = 30 * time.Second
 
-// fillPackages fetches, in parallel with the plan, the providers that init fetched, for
-// use by later runs.
+// fillPackages fetches, beside the plan, the providers of init, for later runs.
 func fillPackages(ctx context.Context, c *child, lock []byte) {
 	o := &c.Order
 	if o.Packages.Dir == "" {
@@ -179,8 +176,7 @@ func fillPackages(ctx context.Context, c *child, lock []byte) {
 	})
 }
 
-// withArchive fetches the archive of the source, by the digest in the ledger rather than
-// by the tag, and calls unpack with it; the file is removed afterwards.
+// withArchive fetches the source's archive by its digest in the ledger, for the time of unpack.
 func withArchive(ctx context.Context, c *child, unpack func(f *os.File, size int64) error) error {
 	d, err := findArchive(ctx, c, c.Order.Spec.Source)
 	if err != nil {
@@ -211,8 +207,7 @@ func withArchive(ctx context.Context, c *child, unpack func(f *os.File, size int
 	return unpack(f, d.Size)
 }
 
-// findArchive returns the descriptor of a source's archive. Its size is looked up only
-// if the ledger does not have it: the content is checked against both.
+// findArchive returns the descriptor of a source's archive, and looks up a size that is not known.
 func findArchive(ctx context.Context, c *child, s template.Source) (d oci.Descriptor, err error) {
 	id, err := digest.Parse(s.Archive)
 	if err != nil || id.Algorithm() != digest.SHA256 {
@@ -224,9 +219,8 @@ func findArchive(ctx context.Context, c *child, s template.Source) (d oci.Descri
 	return retryValue(ctx, c, func() (oci.Descriptor, error) { return c.repo.Repo.Stat(ctx, id) })
 }
 
-// cleanModule removes the values that the tool reads automatically from a module: they would
-// take precedence over defaults. With all it also removes what else the author's runs left:
-// states, and the files of init.
+// cleanModule removes the files of values that the tool reads by itself: they would precede
+// defaults. With all it also removes states and the files of init.
 func cleanModule(dir string, all bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -294,8 +288,7 @@ func writeFiles(c *child) error {
 	return nil
 }
 
-// systemTrust returns the certificates that this machine trusts. A certificate file
-// replaces them for the tool, so it must include them.
+// systemTrust returns this machine's certificates, which the tool's certificate file replaces.
 func systemTrust(getenv func(string) string) []byte {
 	for _, name := range []string{
 		getenv("SSL_CERT_FILE"), "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
@@ -311,8 +304,7 @@ func systemTrust(getenv func(string) string) []byte {
 	return nil
 }
 
-// toolEnvironment returns the complete environment of the tool: what it needs, proxies
-// and certificates of this process, and the variables of credentials.
+// toolEnvironment returns the tool's whole environment, with proxies, certificates and credentials.
 func toolEnvironment(c *child) ([]string, error) {
 	o := &c.Order
 	seen := func(elem ...string) string { return string(c.dir.Inside(elem...)) }
@@ -364,9 +356,8 @@ func toolEnvironment(c *child) ([]string, error) {
 // frontEnd is the server from which the tool fetches modules and providers.
 type frontEnd sandbox.Server
 
-// cliConfig returns the CLI configuration of the tool: the services of the host,
-// including the state service if the tool keeps its state there, the token of this run,
-// and the mirror. Both tools read it.
+// cliConfig returns the CLI configuration of the tool: the host's services, with that of states if
+// they are there, the token of this run, and the mirror.
 func (s frontEnd) cliConfig(states bool) (string, error) {
 	var b strings.Builder
 	b.WriteString("disable_checkpoint = true\n")
@@ -414,8 +405,7 @@ func (s frontEnd) cliConfig(states bool) (string, error) {
 // it.
 func (s frontEnd) mirrors(u *url.URL) bool { return s.Mirror && u.Scheme == "https" }
 
-// serverNames returns the names by which a configuration may refer to this server: that of its
-// settings, the one in its address, and the first with the port of the address.
+// serverNames returns the names by which a configuration may refer to this server.
 func (s frontEnd) serverNames(u *url.URL) []string {
 	if s.Host == "" {
 		return nil

@@ -53,8 +53,7 @@ func (s *stopper) context(ctx context.Context) (context.Context, context.CancelF
 // err returns why the run should end; nil if it should not.
 func (s *stopper) err() error { return context.Cause(s.asked) }
 
-// stopOnSignal ends the run at once when a signal requests that, until the returned function is
-// called.
+// stopOnSignal ends the run at once at a signal, until the returned function is called.
 func (s *stopper) stopOnSignal() (forget func()) {
 	forced, stop := signal.NotifyContext(context.Background(), sandbox.ForceSignal)
 	end := context.AfterFunc(forced, func() {
@@ -67,9 +66,8 @@ func (s *stopper) stopOnSignal() (forget func()) {
 	}
 }
 
-// watch periodically checks that the lock is still held, and the ledger for a cancel.
-// Read errors are ignored until the next check: a run that cannot reach the registry is
-// ended by its lease.
+// watch looks at the lock, and in the ledger for a cancel. What cannot be read is left to the next
+// look: the lease ends a run without registry.
 func (c *child) watch(ctx context.Context) {
 	for text.Wait(ctx, c.pace.poll) == nil {
 		if err := c.lock.Check(ctx); errors.Is(err, statebackend.ErrLockLost) && ctx.Err() == nil {
@@ -90,9 +88,8 @@ func (c *child) watch(ctx context.Context) {
 	}
 }
 
-// guard stops the tool before the lease of the lock ends, since fencing protects only the
-// state and not what the tool changes: it is interrupted at half of the lease, and killed
-// at four fifths.
+// guard interrupts the tool at half of the lock's lease, and kills it at four fifths: fencing
+// protects the state only, not what the tool changes.
 func (c *child) guard(ctx context.Context) {
 	_, ttl := c.lock.Lease()
 	for text.Wait(ctx, max(ttl/100, 10*time.Millisecond)) == nil {

@@ -75,8 +75,7 @@ func checkLock(ctx context.Context, c *child) error {
 	return err
 }
 
-// valuesFlag gives the values of the variables to a command that evaluates the
-// configuration: in OpenTofu the source of a module may depend on them.
+// valuesFlag gives the variables to a command that evaluates the configuration, sources included.
 func valuesFlag(c *child) string {
 	return "-var-file=" + string(c.dir.Inside(sandbox.Given, variablesFile))
 }
@@ -86,8 +85,7 @@ func valuesFlag(c *child) string {
 // to.
 const lockDiffers = "Provider dependency changes detected"
 
-// initTool fetches modules and providers, and keeps the dependency lock file that it
-// creates.
+// initTool fetches modules and providers, and keeps the lock file that it makes.
 func initTool(ctx context.Context, c *child, p prepared) error {
 	if c.isRemote() {
 		return initUpload(ctx, c, p)
@@ -188,8 +186,7 @@ func keepPlan(ctx context.Context, c *child, p prepared, file sandbox.Path) erro
 	return estimateCost(ctx, c, p, file)
 }
 
-// estimateCost computes the cost of a plan from the tool's streamed output: no value of a
-// resource is kept. A failure does not affect the plan.
+// estimateCost computes the cost from the tool's streamed plan. A failure does not affect the plan.
 func estimateCost(ctx context.Context, c *child, p prepared, file sandbox.Path) error {
 	from, to := io.Pipe()
 	var cost *prices.Cost
@@ -280,8 +277,7 @@ func runJSON(ctx context.Context, c *child, p prepared, args []string, codes ...
 	return e, errors.Join(list...)
 }
 
-// runCommand runs the tool once. When the run should end, the tool is interrupted once,
-// and killed if it does not end in time; the error is the reason then.
+// runCommand runs the tool once. When the run should end, it is interrupted, then killed.
 func runCommand(ctx context.Context, c *child, p prepared, args []string, out, errs io.Writer) (code int, err error) {
 	if err := c.stop.err(); err != nil {
 		return 0, err

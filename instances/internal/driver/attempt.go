@@ -17,8 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// startTries is how often starting an attempt is tried, unless the failure is that
-// something cannot be reached.
+// startTries is how often an attempt is started that fails for another reason than a connection.
 const startTries = 3
 
 // attempt is a run attempt that this leader drives.
@@ -116,8 +115,7 @@ func (a *attempt) drive(ctx context.Context) error {
 	return a.watch(ctx, handle)
 }
 
-// start starts an attempt. It retries while something cannot be reached. If it returns
-// neither a handle nor an error, the attempt is over.
+// start starts an attempt. It retries while something is unreachable. Neither result: it is over.
 func (a *attempt) start(ctx context.Context) (run.Handle, error) {
 	reported := ""
 	for n := 1; ; n++ {
@@ -161,8 +159,7 @@ func (a *attempt) startOnce(ctx context.Context) (run.Handle, error) {
 	return a.executor.Start(ctx, a.spec)
 }
 
-// hasNoState reports whether the state of the instance was never locked. If its module is
-// missing, that is why nothing ran, so there is nothing to destroy.
+// hasNoState reports whether the state was never locked, so that there is nothing to destroy.
 func (a *attempt) hasNoState(ctx context.Context) bool {
 	repo, workspace, err := repoOf(&a.driver.o, a.record.Template, a.record.ID)
 	if err != nil {
@@ -244,8 +241,7 @@ func (a *attempt) warn(ctx context.Context, message string, err error) {
 	a.driver.o.Logger.WarnContext(ctx, message, "instance", a.ref.ID, "run", a.ref.N, "error", err)
 }
 
-// endUnstarted ends an attempt that could not be started; permanent: retrying would not
-// help.
+// endUnstarted ends an attempt that could not be started; permanent: retrying is no use.
 func (a *attempt) endUnstarted(ctx context.Context, why error, permanent bool) error {
 	res := lifecycle.Result{Outcome: lifecycle.RunFailed, Error: why.Error(), Permanent: permanent, Resources: -1}
 	if a.hasNoState(ctx) {

@@ -22,11 +22,9 @@ import (
 
 const (
 	defaultConcurrency = 4
-	// observeEvery is how often a running attempt is looked at. A look that finds
-	// nothing new makes no request to the registry.
+	// observeEvery is how often a running attempt is looked at.
 	observeEvery = 2 * time.Second
-	// lookEvery is how often templates are compared with the existing instances, which
-	// makes no request.
+	// lookEvery is how often templates are compared with the instances, which makes no request.
 	lookEvery = 30 * time.Second
 	// againAfter is the pause after a reconcile that could not be committed.
 	againAfter = 5 * time.Second
@@ -60,16 +58,14 @@ type Options struct {
 	Observe time.Duration
 }
 
-// Driver drives the machine where this replica leads: it starts what commits decide,
-// watches attempts, and applies the changes that time and templates make due. It keeps no
-// state beside the document: what one leader leaves unfinished the next one finds there.
+// Driver drives the machine on the leader: it starts what commits decide, watches attempts, and
+// applies what time and templates make due. What one leader leaves unfinished the next one finds.
 type Driver struct {
 	o Options
 
 	mu       sync.Mutex // guards the fields below
 	attempts map[lifecycle.Ref]*attempt
-	// doing are the effects under way, without Again, each with a channel that is closed
-	// at the end of the leadership to which it belongs.
+	// doing are the effects under way, without Again, with a channel closed when their term ends.
 	doing map[lifecycle.Effect]<-chan struct{}
 
 	concurrency chan struct{}       // for effects beside attempts
@@ -92,8 +88,7 @@ func New(o Options) *Driver {
 	}
 }
 
-// Effects starts what a commit decided and returns at once. All of it stops when ctx
-// ends, which is when this replica stops leading.
+// Effects starts what a commit decided, and returns. All of it stops when the term's ctx ends.
 func (r *Driver) Effects(ctx context.Context, effects []lifecycle.Effect) {
 	for _, e := range effects {
 		if ctx.Err() != nil {
@@ -112,8 +107,7 @@ func (r *Driver) Effects(ctx context.Context, effects []lifecycle.Effect) {
 	}
 }
 
-// repeatEffect does an effect other than an attempt until it succeeds, unless it is under
-// way already.
+// repeatEffect does an effect, other than an attempt, until it succeeds or if it is under way.
 func (r *Driver) repeatEffect(ctx context.Context, e lifecycle.Effect) {
 	e.Again = false
 	r.mu.Lock()
@@ -162,8 +156,7 @@ func (r *Driver) doEffect(ctx context.Context, e lifecycle.Effect) error {
 	return nil
 }
 
-// Run commits pending changes, while this replica leads, until ctx ends; then it waits
-// for the effects, which end with the leadership.
+// Run commits pending changes on the leader until ctx ends, then waits for the effects.
 func (r *Driver) Run(ctx context.Context) error {
 	defer r.wg.Wait()
 	for ctx.Err() == nil {
@@ -180,8 +173,7 @@ func (r *Driver) Run(ctx context.Context) error {
 	return nil
 }
 
-// reconcile commits all pending changes at once. It returns how long to wait before the
-// next call if nothing changes.
+// reconcile commits what is pending, and returns how long to wait if nothing changes.
 func (r *Driver) reconcile(ctx context.Context) time.Duration {
 	view, err := r.o.Store.View(ctx)
 	if err != nil {
@@ -213,8 +205,7 @@ func (r *Driver) reconcile(ctx context.Context) time.Duration {
 	return 0
 }
 
-// tidyHost removes what runs of gone instances left on this host. It works on every
-// replica, since each may have led when they ran.
+// tidyHost removes what runs of gone instances left on this host, on every replica.
 func (r *Driver) tidyHost(ctx context.Context, v lifecycle.View) {
 	if v.Document == nil {
 		return
@@ -253,8 +244,7 @@ func (r *Driver) report(ctx context.Context, e lifecycle.Event) error {
 	}
 }
 
-// findRecord returns a record, and its document, as committed last; nil if the record no
-// longer exists. Without leadership it returns ErrNoLeader.
+// findRecord returns a committed record and its document; nil without it. ErrNoLeader: not leading.
 func (r *Driver) findRecord(ctx context.Context, id string) (*lifecycle.Record, *lifecycle.Document, error) {
 	v, err := r.o.Store.View(ctx)
 	if err != nil {

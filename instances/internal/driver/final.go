@@ -68,8 +68,7 @@ func (r *Driver) archiveRecord(ctx context.Context, id string) error {
 	return r.report(ctx, lifecycle.Archived{ID: id})
 }
 
-// removeTags deletes the tags of an ended instance, except its record, if the registry
-// can delete. An orphaned instance keeps the tags that are needed to continue with it.
+// removeTags deletes an ended instance's tags, but its record; an orphan keeps what a run needs.
 func (r *Driver) removeTags(ctx context.Context, id string) error {
 	rec, _, err := r.findRecord(ctx, id)
 	if err != nil || rec == nil {
@@ -143,10 +142,8 @@ func isDeleteRefused(err error) bool {
 	return errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied)
 }
 
-// auditChanges records what the server itself did to instances since the last call:
-// what the machine decided when something was due, and the outcome of runs. Requests of
-// users are recorded when they arrive. The first call after this replica begins to lead
-// records nothing: the leader before it has done that.
+// auditChanges records what the server itself did since the last call: due decisions, outcomes of
+// runs. Requests are recorded when they arrive. The first call as leader records nothing.
 func (r *Driver) auditChanges(ctx context.Context, now *lifecycle.Document) {
 	before := r.audited
 	r.audited = now
@@ -168,8 +165,7 @@ func (r *Driver) auditChanges(ctx context.Context, now *lifecycle.Document) {
 	}
 }
 
-// listOwnActs returns what happened to a record between two documents other than by a
-// request, oldest first.
+// listOwnActs returns what happened between two documents other than by request, oldest first.
 func listOwnActs(was, is *lifecycle.Record) []access.Own {
 	kind := rights.Kind(addr.KindInstance)
 	address := is.Template + "/" + is.ID // as in the records of package portal
@@ -199,8 +195,7 @@ func listOwnActs(was, is *lifecycle.Record) []access.Own {
 	return acts
 }
 
-// addedTo returns the elements of a list, newest first, that its earlier version lacks;
-// the result is oldest first.
+// addedTo returns what a list, newest first, has more than its earlier version, oldest first.
 func addedTo[T any](was, is []T, key func(T) any) []T {
 	had := map[any]bool{}
 	for _, e := range was {

@@ -20,8 +20,7 @@ type Metrics struct {
 	commits prometheus.Histogram
 }
 
-// NewMetrics returns metrics at zero, registered with a registry of metrics. view reads
-// the document, from memory.
+// NewMetrics returns registered metrics at zero. view reads the document, from memory.
 func NewMetrics(to prometheus.Registerer, view func(context.Context) (lifecycle.View, error)) *Metrics {
 	auto := promauto.With(to)
 	to.MustRegister(newDocumentMetrics(view))

@@ -24,8 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// KindNotice is the kind of jobs that send notices about instances. Their data are only
-// ids and what happened, since all readers of the queue can read them.
+// KindNotice is the kind of jobs that send notices: only ids and what happened.
 const KindNotice = "notice"
 
 // SignatureHeader carries the time of a notice and its signature: t=SECONDS,v1=HEX,
@@ -42,8 +41,7 @@ const (
 type NotifyOptions struct {
 	URL    *url.URL // https, or http on loopback
 	Secret []byte   // of the signature, at least 16 bytes
-	// Transport connects: it must refuse addresses that are not public, except those that
-	// the settings name.
+	// Transport refuses addresses that are not public, except those that the settings name.
 	Transport http.RoundTripper
 	View      func(context.Context) (lifecycle.View, error)
 	UserAgent string
@@ -56,8 +54,7 @@ type Notifier struct {
 	client *http.Client
 }
 
-// NewNotifier returns a notifier, or why the options are invalid. The error text does not
-// repeat the URL, which may contain a password.
+// NewNotifier returns a notifier, or why the options are invalid, without the URL.
 func NewNotifier(o NotifyOptions) (*Notifier, error) {
 	switch {
 	case o.URL == nil || o.URL.Host == "":
@@ -79,8 +76,7 @@ func NewNotifier(o NotifyOptions) (*Notifier, error) {
 	}}, nil
 }
 
-// NoticeBody is what a receiver gets: never parameters, outputs or a connection, and no
-// text of the tool, which may repeat them.
+// NoticeBody is what a receiver gets: no parameters, outputs, connection or text of the tool.
 type NoticeBody struct {
 	Event    string    `json:"event"` // id: the same when the notice is repeated
 	Kind     string    `json:"kind"`

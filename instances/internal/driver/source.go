@@ -74,8 +74,7 @@ func specOf(o *Options, d *lifecycle.Document, rec *lifecycle.Record) (run.Spec,
 	return s, t, nil
 }
 
-// sensitiveVariables names the variables that no log may show. If the template and so the
-// schema is gone, these are all variables that may contain a sensitive parameter.
+// sensitiveVariables names the variables that no log may show: all, if the schema is gone.
 func sensitiveVariables(o *Options, rec *lifecycle.Record, t *template.Template, variables map[string]json.RawMessage) []string {
 	names := slices.Clone(rec.Sensitive)
 	e, ok := o.Templates.Current(rec.Template)
@@ -93,8 +92,7 @@ func sensitiveVariables(o *Options, rec *lifecycle.Record, t *template.Template,
 	return slices.Compact(names)
 }
 
-// lockOfPrevious returns the ID of the lock that the previous attempt may have left; ""
-// if there was no previous attempt.
+// lockOfPrevious returns the ID of the lock that the previous attempt may have left, or "".
 func lockOfPrevious(rec *lifecycle.Record) string {
 	n := rec.Run
 	switch {
@@ -106,8 +104,7 @@ func lockOfPrevious(rec *lifecycle.Record) string {
 	return ""
 }
 
-// isPinned reports whether the previous run succeeded and has already tagged what this
-// one executes.
+// isPinned reports whether the previous run succeeded and tagged what this one executes.
 func isPinned(rec *lifecycle.Record) bool {
 	n := rec.Run
 	if len(rec.Runs) == 0 || rec.Runs[0].Result != lifecycle.Done {
@@ -116,9 +113,8 @@ func isPinned(rec *lifecycle.Record) bool {
 	return rec.Runs[0].Source == n.Source && (n.Snapshot == "" || n.Snapshot == rec.Snapshot)
 }
 
-// pinSource tags what a run executes in the repository of the instance, so that
-// destroying it does not depend on retention elsewhere; before the first run it also
-// records in the queue where the state will be.
+// pinSource tags what a run executes in the instance's repository, away from retention elsewhere;
+// before the first run it also records where the state will be.
 func pinSource(ctx context.Context, o *Options, rec *lifecycle.Record, t *template.Template) error {
 	if rec.Workspace != "" { // its source is an upload in this repository
 		if err := untagOldRuns(ctx, o, rec); err != nil && !isPassing(err) {
@@ -166,8 +162,7 @@ func pinSource(ctx context.Context, o *Options, rec *lifecycle.Record, t *templa
 	return err
 }
 
-// findArchive returns the archive of a module, from the repository of the instance or,
-// mounted, from that of the module.
+// findArchive returns the archive of a module, from the instance's repository or mounted.
 func findArchive(ctx context.Context, o *Options, own *oci.Repo, s template.Source, first bool) (oci.Blob, error) {
 	d := digest.Digest(s.Archive)
 	if !first {

@@ -23,8 +23,7 @@ func (r *Driver) WorkspaceRepo(organization, record string) (records.InstanceRep
 	return repo, err
 }
 
-// addRemote completes the specification of an attempt of a workspace. Its state is not
-// beside its record, so the lock there is that of the run.
+// addRemote completes the specification of a workspace's attempt, whose lock is that of the run.
 func addRemote(o *Options, s *run.Spec, rec *lifecycle.Record) error {
 	n := rec.Run
 	if n.Ask == nil || o.RunID == nil {
@@ -44,8 +43,7 @@ func addRemote(o *Options, s *run.Spec, rec *lifecycle.Record) error {
 	return nil
 }
 
-// untagOldRuns deletes what earlier runs of a workspace left and its record no longer
-// names, before the next run begins. What cannot be deleted stays.
+// untagOldRuns deletes what earlier runs left and the record no longer names, as far as it can.
 func untagOldRuns(ctx context.Context, o *Options, rec *lifecycle.Record) error {
 	repo, _, err := repoOf(o, rec.Template, rec.ID)
 	if err != nil || rec.Numbered <= len(rec.AllRuns()) {
@@ -97,14 +95,12 @@ func (r *Driver) PhaseLog(ctx context.Context, rec *lifecycle.Record, u *lifecyc
 // maxSensitiveState bounds the size of a state from which one output is read, in bytes.
 const maxSensitiveState = 64 << 20
 
-// shortenedError is the error for a record that was shortened, as final ones are: it no
-// longer tells which attempt left the content in the repository.
+// shortenedError is the error for a record too short to tell which attempt left the content.
 func shortenedError(rec *lifecycle.Record, u *lifecycle.Run) error {
 	return fmt.Errorf("run %d of instance %s has ended, and its record was shortened: %w", u.N, rec.ID, oci.ErrNotFound)
 }
 
-// Log returns the log of a run's newest attempt, from a byte on: on the host where it
-// runs as far as it is written, else as far as it was stored.
+// Log returns the log of a run's newest attempt from a byte on, as far as it is written or stored.
 func (r *Driver) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, offset int64) (io.ReadCloser, error) {
 	if u.Attempt == 0 {
 		return nil, fmt.Errorf("run %d of instance %s has not started yet: %w", u.N, rec.ID, oci.ErrNotFound)
@@ -172,8 +168,7 @@ func (r *Driver) Outputs(ctx context.Context, rec *lifecycle.Record) (map[string
 	return all, nil
 }
 
-// Resources returns the addresses of the resources in the last state of an instance,
-// without data sources.
+// Resources returns the addresses of the resources in the instance's last state, without data.
 func (r *Driver) Resources(ctx context.Context, rec *lifecycle.Record) ([]string, error) {
 	state, err := readState(ctx, &r.o, rec)
 	if err != nil {

@@ -19,9 +19,8 @@ type Accepted struct {
 	Instances  int    `json:"instances"`
 }
 
-// Accept accepts the ledger in its present content, even if it was set back or is empty.
-// The name of the accepting person is written into it. While there is a leader the error
-// is a *statebackend.LockedError: there is nothing to accept then.
+// Accept accepts the ledger as it is, even set back or empty, and writes who did. While there is a
+// leader the error is a *statebackend.LockedError.
 func (l *Ledger) Accept(ctx context.Context, by string) (Accepted, error) {
 	l.book.findCurrent(ctx)
 	for {
@@ -63,8 +62,7 @@ func (l *Ledger) acceptCurrent(ctx context.Context, by string) (Accepted, error)
 	return Accepted{Repository: s.Repo().String(), Serial: p.Serial, Instances: len(p.doc.Records)}, nil
 }
 
-// queue holds effects in order until they are delivered, so that commits do not wait for
-// them.
+// queue holds effects in order until they are delivered: commits do not wait for them.
 type queue struct {
 	mu   sync.Mutex // guards list
 	list []lifecycle.Effect

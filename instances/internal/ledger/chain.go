@@ -13,8 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// chain is the list of a ledger's repositories, of which the last one is current. A
-// ledger has more than one if the registry cannot delete.
+// chain is the list of a ledger's repositories, the last one current: registries may not delete.
 type chain struct {
 	l *Ledger
 
@@ -28,8 +27,7 @@ type chain struct {
 	asking chan struct{} // capacity 1: held while asking for that address
 }
 
-// store returns the store of a repository, always the same one, since it remembers what
-// this process holds and has seen.
+// store returns the one store of a repository, which knows what this process holds and saw.
 func (c *chain) store(number int) (*statebackend.Store, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,8 +70,7 @@ func (c *chain) advance(number int) {
 	c.number = max(c.number, number)
 }
 
-// findCurrent finds the current repository from the hint in the first one, which is trusted
-// only if the repository before confirms it.
+// findCurrent finds the current repository from the hint, if the repository before confirms it.
 func (c *chain) findCurrent(ctx context.Context) {
 	n := c.hintedNumber(ctx)
 	if n < 3 { // the first repository itself names the second one
@@ -108,8 +105,7 @@ func (c *chain) hintedNumber(ctx context.Context) int {
 	return number
 }
 
-// readNewestPage reads the newest page of a repository; a page without a document if nothing was
-// committed yet.
+// readNewestPage reads the newest page of a repository, without a document before the first commit.
 func readNewestPage(ctx context.Context, s *statebackend.Store) (page, statebackend.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -150,8 +146,7 @@ func (c *chain) goOn(ctx context.Context, m *moved) error {
 	return nil
 }
 
-// addressOf returns the address in the claim under a tag of the current repository, if a
-// replica signed it.
+// addressOf returns the address in a claim of the current repository, if a replica signed it.
 func (c *chain) addressOf(tag string, held statebackend.LockInfo) string {
 	s, err := c.store(c.currentNumber())
 	if err != nil {
@@ -160,8 +155,7 @@ func (c *chain) addressOf(tag string, held statebackend.LockInfo) string {
 	return c.l.o.verify(s.Repo().Name(), tag, held)
 }
 
-// address reads the leader's address, for a portal, at most every two seconds. One caller
-// asks for all, and to the end: a client that disconnects says nothing about the leader.
+// address reads the leader's address, at most every two seconds, one caller for all.
 func (c *chain) address(ctx context.Context) (string, error) {
 	if address, failed, fresh := c.lastAnswer(); fresh {
 		return address, failed
@@ -191,8 +185,7 @@ func (c *chain) lastAnswer() (address string, failed error, fresh bool) {
 	return c.leader, c.failed, !c.asked.IsZero() && c.l.o.Now().Sub(c.asked) < pollEvery
 }
 
-// askLeader looks in the repository of the hint. The hint is not checked, since the address
-// found there is.
+// askLeader looks in the repository of the hint, unchecked: the address found there is signed.
 func (c *chain) askLeader(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()

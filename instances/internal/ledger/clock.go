@@ -11,13 +11,11 @@ import (
 const (
 	// maxApart is the largest difference of two clocks at which instances still expire.
 	maxApart = 5 * time.Minute
-	// maxAway is how long the built-in registry, which has no other clock to compare
-	// with, may be down before expiry is held.
+	// maxAway is how long the built-in registry may be down before expiry is held.
 	maxAway = 7 * 24 * time.Hour
 	// noise bounds the error from a Date in whole seconds and from the network delay.
 	noise = 2 * time.Second
-	// slide is the age at which a newer heartbeat replaces the reference for jumps: slow
-	// drift of a clock is not a jump.
+	// slide is the age at which a heartbeat replaces the reference: slow drift is no jump.
 	slide = time.Hour
 )
 
@@ -29,9 +27,8 @@ const (
 	heldAhead = "the last commit is more than 5 minutes ahead of the clock of the registry"
 )
 
-// clock is the time of a leader: that of the registry, which all replicas share. While it
-// is not trusted, time continues from the last trusted time by uptime, and expiry is
-// held. The ledger's lock guards it.
+// clock is the time of a leader: the registry's. While it is not trusted, it continues by uptime
+// from the last trusted one, and expiry is held. The ledger's lock guards it.
 type clock struct {
 	local  func() time.Time
 	uptime func() time.Duration
@@ -46,10 +43,8 @@ type clock struct {
 	since  time.Duration          // and the uptime at that time
 }
 
-// newClock starts a clock at the first heartbeat of a lock. committed is the time of the
-// last commit, heartbeat that of the last heartbeat known of any leader, both by the
-// clock of the ledger; zero: there was none. held is the reason of the previous leader's
-// hold.
+// newClock starts a clock at the first heartbeat. committed and heartbeat are the last ones known,
+// by the ledger's clock; zero: none. held is why the previous leader held it.
 func newClock(o *Options, first statebackend.Heartbeat, committed, heartbeat time.Time, held string) *clock {
 	c := &clock{local: o.Now, uptime: o.Uptime, floor: committed, base: first}
 	if heartbeat.Before(committed) {
@@ -105,8 +100,7 @@ func (c *clock) observe(b statebackend.Heartbeat) {
 	c.reason = reason
 }
 
-// acceptClock returns the clock after an admin confirmed it, even if the last commit was
-// ahead of it.
+// acceptClock returns the clock that an admin confirmed, though the last commit was ahead of it.
 func (c *clock) acceptClock() *clock {
 	a := *c
 	a.latch = ""

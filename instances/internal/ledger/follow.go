@@ -26,8 +26,7 @@ func (l *Ledger) followLeader(ctx context.Context) {
 	}
 }
 
-// poll reads the document once if it is newer. A version lower than one already seen, or
-// one that does not follow the known one, is ignored.
+// poll reads the document if it is newer and follows the known one.
 func (l *Ledger) poll(ctx context.Context) error {
 	l.mu.Lock()
 	leading := l.tenure != nil

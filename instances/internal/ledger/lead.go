@@ -17,8 +17,7 @@ var (
 	errRefused = errors.New("no leader may start")
 )
 
-// lead takes the lock and leads until the term ends: errOver. Any other error says why
-// this replica does not lead.
+// lead takes the lock and leads until the term ends: errOver. Other errors say why it does not.
 func (l *Ledger) lead(ctx context.Context) error {
 	if err := l.releaseDangling(ctx); err != nil {
 		return err
@@ -80,8 +79,7 @@ func (l *Ledger) beginTerm(ctx context.Context, lock *statebackend.Lock) (page, 
 	return p, v, l.judgePage(ctx, p)
 }
 
-// judgePage reports whether a leader may continue from a page. A page that has moved switches
-// to the next repository.
+// judgePage reports whether a leader may continue from a page, if need be in the next repository.
 func (l *Ledger) judgePage(ctx context.Context, p page) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -109,8 +107,7 @@ func (l *Ledger) judgePage(ctx context.Context, p page) error {
 	return nil
 }
 
-// releaseDangling releases locks whose release the registry has not confirmed. Until then other
-// replicas have to wait for their leases.
+// releaseDangling releases locks whose release is unconfirmed, for which replicas would wait.
 func (l *Ledger) releaseDangling(ctx context.Context) error {
 	l.mu.Lock()
 	left := l.dangling

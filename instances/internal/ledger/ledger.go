@@ -24,13 +24,11 @@ const workspace = "ledger"
 const (
 	// lease is how long a leader without heartbeats still counts as leader.
 	lease = 30 * time.Second
-	// tryEvery is how often a replica tries to lead. It is less than the time between two
-	// heartbeats: at a lower rate a replica could not conclude that there was none.
+	// tryEvery is how often a replica tries to lead, more often than heartbeats come.
 	tryEvery = 8 * time.Second
 	// pollEvery is how often a follower checks for a newer document.
 	pollEvery = 2 * time.Second
-	// askTime bounds a single operation on the registry: a commit, or reading the
-	// document.
+	// askTime bounds one operation on the registry.
 	askTime = 30 * time.Second
 	// endTime bounds how long the end of a leader's term may take.
 	endTime = 10 * time.Second
@@ -49,30 +47,26 @@ type Options struct {
 	// InClear lets a replica lead without state keys. Any writer to the registry then
 	// controls whatever the instances control.
 	InClear bool
-	// BuiltIn reports that the registry is built into this server: there is no other
-	// writer, and its clock is ours.
+	// BuiltIn reports that the registry is in this server: no other writer, and our clock.
 	BuiltIn bool
 	// Folder is where the newest serial is stored; "": only in memory.
 	Folder string
 	// Entries reports whether instances were made here before, although the ledger is
 	// empty; nil: they were not.
 	Entries func(context.Context) (bool, error)
-	// Effects carries out what a commit decided, and what a new leader finds outstanding,
-	// in order and one call at a time. ctx ends with the leader's term, and Effects must
-	// return then. nil: effects are dropped.
+	// Effects carries out what a commit decided, and what a new leader finds, in order, one call at
+	// a time. It returns when ctx, the leader's term, ends. nil: effects are dropped.
 	Effects func(ctx context.Context, effects []lifecycle.Effect)
 	// Committed is called with the duration of each commit; nil: no call.
 	Committed func(time.Duration)
 
-	// Address is where other replicas reach this one; "": nowhere. It is signed with each
-	// of AddressKeys, which all replicas that may lead have, and with each of PortalKeys.
-	// Only signatures with one of AddressKeys are trusted: a portal has its own key
-	// there, and cannot name a leader to others.
+	// Address is where other replicas reach this one; "": nowhere. It is signed with each of
+	// AddressKeys, which all that may lead have, and of PortalKeys. Only AddressKeys are trusted: a
+	// portal cannot name a leader.
 	Address     string
 	AddressKeys [][]byte
 	PortalKeys  [][]byte
-	// Portal follows only the address of the leader: it never leads, and reads no
-	// document.
+	// Portal only follows the leader's address: it never leads, and reads no document.
 	Portal bool
 
 	Limits Limits
@@ -144,8 +138,7 @@ func New(o Options) (*Ledger, error) {
 	return l, nil
 }
 
-// Run follows the ledger, and leads it whenever it can, until ctx ends; then it releases
-// the lock for the next leader.
+// Run follows and, where it can, leads the ledger until ctx ends; then it releases the lock.
 func (l *Ledger) Run(ctx context.Context) error {
 	if l.o.Portal {
 		<-ctx.Done()
@@ -165,9 +158,8 @@ func (l *Ledger) Run(ctx context.Context) error {
 	return nil
 }
 
-// View returns the last committed document, and the leader. A replica that does not lead
-// may be slightly behind; AsOf is when the document was last known to be the newest.
-// Without a document the error is lifecycle.ErrNoLeader.
+// View returns the last committed document, and the leader. AsOf is when it was last known to be
+// the newest. Without a document the error is lifecycle.ErrNoLeader.
 func (l *Ledger) View(ctx context.Context) (lifecycle.View, error) {
 	if l.o.Portal {
 		address, err := l.book.address(ctx)
@@ -193,8 +185,7 @@ func (l *Ledger) View(ctx context.Context) (lifecycle.View, error) {
 	return v, nil
 }
 
-// Leader returns the address of the leader, "" if it is not known; here reports whether
-// it is this replica.
+// Leader returns the leader's address, or "", and whether it is this replica.
 func (l *Ledger) Leader(ctx context.Context) (address string, here bool) {
 	v, err := l.View(ctx)
 	if err != nil {
@@ -277,8 +268,7 @@ func (l *Ledger) noLeader() error {
 	return lifecycle.ErrNoLeader
 }
 
-// tryToLead leads, if no other replica does, until its term ends. It returns how long to wait
-// before the next try.
+// tryToLead leads until its term ends, if no other does. It returns the wait before the next try.
 func (l *Ledger) tryToLead(ctx context.Context) time.Duration {
 	err := l.lead(ctx)
 	locked, held := errors.AsType[*statebackend.LockedError](err)

@@ -48,10 +48,8 @@ func parseMark(m oci.Manifest) (int, error) {
 	return l.Number, nil
 }
 
-// The address of a leader is in its claim, in the field Path of the lock's information,
-// as "ADDRESS MAC [MAC…]". Any writer to the registry can write a claim: a MAC proves
-// that a replica wrote this one, under this tag. There is one MAC for each key of the
-// readers, and a reader trusts only those of its keys.
+// A leader's address is in its claim, in Path of the lock's information, as "ADDRESS MAC [MAC…]",
+// one MAC for each key of the readers: any writer to the registry can write a claim.
 
 // maxCodes bounds how many MACs of a claim are checked.
 const maxCodes = 64
@@ -71,8 +69,7 @@ func (o *Options) sign(repository, tag string) string {
 	return text.String()
 }
 
-// verify returns the address in the claim under a tag; "" if none of the reader's keys
-// verifies it.
+// verify returns the address in a claim; "" if none of the reader's keys verifies it.
 func (o *Options) verify(repository, tag string, held statebackend.LockInfo) string {
 	address, codes, ok := strings.Cut(held.Path, " ")
 	if !ok || tag == "" {
@@ -137,8 +134,7 @@ func (m *serials) seePage(p page) {
 	}
 }
 
-// save writes what is known of the ledger to the file. Followers do so too, since the
-// last leader may have lost its folder.
+// save writes what is known of the ledger to the file, on followers too.
 func (l *Ledger) save(ctx context.Context) {
 	m := l.serials
 	m.saving.Lock()

@@ -35,8 +35,7 @@ type acceptance struct {
 	By string    `json:"by,omitempty"`
 }
 
-// moved says that the ledger continues in another repository, from a version that holds
-// the document with a digest.
+// moved says that the ledger continues in another repository, from a document with a digest.
 type moved struct {
 	Number  int    `json:"number"` // of the repository
 	Version int64  `json:"version"`
@@ -64,8 +63,7 @@ func (p page) reasons() map[string]string {
 	return m
 }
 
-// encode encodes a page as one JSON object: its own members first, then those of the
-// document.
+// encode encodes a page as one JSON object: its members, then those of the document.
 func (p page) encode() ([]byte, error) {
 	head, err := json.Marshal(p)
 	if err != nil {
@@ -81,8 +79,7 @@ func (p page) encode() ([]byte, error) {
 	return append(b, body[1:]...), nil
 }
 
-// decodePage decodes what encode wrote. Records that break a rule of the machine are set
-// aside, and those that no longer do come back.
+// decodePage decodes what encode wrote. Records that break a rule are set aside, until they do not.
 func decodePage(b []byte) (page, error) {
 	doc, err := lifecycle.Decode(b) // bounds size and depth of all
 	if err != nil {

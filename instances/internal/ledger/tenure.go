@@ -124,8 +124,7 @@ func (t *tenure) begin() {
 	}
 }
 
-// isFresh reports whether this replica still leads: the registry has confirmed a heartbeat
-// within the lease, by a clock that runs while the machine sleeps. l.mu is held.
+// isFresh reports whether a heartbeat was confirmed within the lease, by uptime. l.mu is held.
 func (t *tenure) isFresh() bool {
 	age, ttl := t.lock.Lease()
 	return t.over == nil && age < ttl
@@ -142,8 +141,7 @@ func (t *tenure) headDocument() *lifecycle.Document {
 	return t.committed.doc
 }
 
-// takeCommand steps a command. A refusal is returned at once; otherwise the answer comes when
-// all that it is based on is committed. l.mu is held.
+// takeCommand steps a command. A refusal is returned; an answer waits for its commit. l.mu is held.
 func (t *tenure) takeCommand(c lifecycle.Command) (*waiter, error) {
 	if err := t.renew(); err != nil {
 		return nil, err
@@ -214,8 +212,7 @@ func (t *tenure) applyCommand(c lifecycle.Command) (*waiter, error) {
 	return w, nil
 }
 
-// commitAll commits pending batches, one after the other, until there is an error or this
-// leader's term ends.
+// commitAll commits pending batches until there is an error or the term ends.
 func (t *tenure) commitAll(leads, commits context.Context) error {
 	for {
 		select {
@@ -298,8 +295,7 @@ func writePage(ctx context.Context, lock *statebackend.Lock, p page) (version in
 	return v.N, b, err
 }
 
-// watch ends the leader's term when the last confirmed heartbeat is as old as the lease,
-// and checks the clocks.
+// watch ends the term when the last heartbeat is as old as the lease, and checks the clocks.
 func (t *tenure) watch(ctx context.Context) {
 	saved := t.l.o.Now()
 	for {

@@ -45,9 +45,8 @@ func (t *tenure) removeOld(ctx context.Context) {
 	}
 }
 
-// rollOver moves to the next repository, holding both locks: the document becomes its
-// first version, and then this repository says where it went. A leader that dies in
-// between leaves a version that is never read, since nothing names it.
+// rollOver moves to the next repository, holding both locks: the document is its first version, and
+// then this one says where it went. After a death in between that version is never read.
 func (t *tenure) rollOver(ctx context.Context) error {
 	l := t.l
 	number := t.number + 1
@@ -96,8 +95,7 @@ func (t *tenure) rollOver(ctx context.Context) error {
 	return nil
 }
 
-// leaveHint writes into the first repository which one is current, so that a start need
-// not go through all of them.
+// leaveHint writes into the first repository which one is current.
 func (t *tenure) leaveHint(ctx context.Context, number int) {
 	s, err := t.l.book.store(1)
 	if err == nil {

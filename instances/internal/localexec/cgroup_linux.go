@@ -14,8 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupRoot returns the folder of version 2 control groups: /sys/fs/cgroup or, if that
-// has version 1, unified below it (cgroups(7)).
+// cgroupRoot returns the folder of version 2 control groups: /sys/fs/cgroup, or unified below it.
 func cgroupRoot() string {
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil {
 		return "/sys/fs/cgroup/unified"
@@ -27,10 +26,8 @@ func cgroupRoot() string {
 // without processes may delegate controllers to its children.
 const serverCgroup = "server"
 
-// delegatedCgroup returns the control group that systemd delegated to the server, "" if
-// there is none (systemd.resource-control(5), Delegate=): the server's own or, with
-// DelegateSubgroup=server, the one above it. Running as root is not enough: the groups of
-// a host have other owners.
+// delegatedCgroup returns the control group that systemd delegated to the server, or "": its own,
+// or with DelegateSubgroup=server the one above it (systemd.resource-control(5), Delegate=).
 func delegatedCgroup() (string, error) {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -70,8 +67,7 @@ func joinCgroup(dir string, pid int) error {
 	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644)
 }
 
-// newCgroup makes the control group of an attempt below a delegated one. Controllers that
-// were not delegated limit nothing.
+// newCgroup makes the control group of an attempt. Controllers not delegated limit nothing.
 func newCgroup(parent, name string, memory int64, pids int, cpus float64) (string, error) {
 	dir := filepath.Join(parent, name)
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {

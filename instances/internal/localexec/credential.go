@@ -109,8 +109,7 @@ func (o *LocalOptions) credential(ctx context.Context, s run.Spec, credential st
 	return readVariables(out, set)
 }
 
-// credentialCommand runs the command of a credential. Its output is never shown, not even
-// its errors: they may contain secrets.
+// credentialCommand runs the command of a credential. Its output, errors too, is never shown.
 func (o *LocalOptions) credentialCommand(ctx context.Context, s run.Spec, credential string, command []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, credentialTime)
 	defer cancel()
@@ -131,8 +130,7 @@ func (o *LocalOptions) credentialCommand(ctx context.Context, s run.Spec, creden
 	return out.Bytes(), nil
 }
 
-// readVariables reads NAME=VALUE lines. Empty lines and those that begin with # are
-// ignored. No error shows a value, or a line that may contain one.
+// readVariables reads NAME=VALUE lines, without empty ones and # comments. Errors show no line.
 func readVariables(b []byte, set func(name, value string) error) error {
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	lines.Buffer(nil, maxCredentialOutput+1)

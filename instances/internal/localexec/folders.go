@@ -25,8 +25,7 @@ const (
 	keepEnded = 24 * time.Hour
 )
 
-// makeFolders makes folders whose parents exist, and sets their mode even if they
-// existed.
+// makeFolders makes folders whose parents exist, and sets the mode of existing ones too.
 func makeFolders(mode fs.FileMode, names ...string) error {
 	for _, name := range names {
 		if err := os.MkdirAll(name, mode); err != nil {
@@ -39,8 +38,7 @@ func makeFolders(mode fs.FileMode, names ...string) error {
 	return nil
 }
 
-// cleanFolder removes the folder of an ended attempt, unless it has a state that is
-// stored nowhere else. Such a folder keeps the files that say where the state belongs.
+// cleanFolder removes the folder of an ended attempt, unless its state is stored nowhere else.
 func cleanFolder(l *Local, folder string) error {
 	if folder == "" {
 		return nil
@@ -63,8 +61,7 @@ func removeAttempt(dir string) error {
 	return nil
 }
 
-// eachAttempt calls do for the folder of every attempt of an instance, or of all ("*"), with
-// its marker or why that cannot be read.
+// eachAttempt calls do for each attempt's folder of an instance, or of all ("*").
 func (l *Local) eachAttempt(id string, do func(dir string, m marker, unread error) error) error {
 	dirs, err := filepath.Glob(filepath.Join(l.runsFolder(), id, "*-*"))
 	errs := []error{err}
@@ -75,8 +72,7 @@ func (l *Local) eachAttempt(id string, do func(dir string, m marker, unread erro
 	return errors.Join(errs...)
 }
 
-// cleanEarlier removes what earlier attempts of an instance left here, once a later one
-// has ended: their states are stored by then, or keep their folders.
+// cleanEarlier removes what earlier attempts left here, whose states are stored or keep folders.
 func cleanEarlier(l *Local, r lifecycle.Ref) error {
 	err := l.eachAttempt(r.ID, func(dir string, m marker, unread error) error {
 		at, ok := records.ParseInstanceTag(records.TagRun + "-" + r.ID + "-" + filepath.Base(dir))
@@ -88,9 +84,8 @@ func cleanEarlier(l *Local, r lifecycle.Ref) error {
 	return errors.Join(err, cleanErrored(l, r.ID))
 }
 
-// cleanErrored removes the oldest states of an instance that could not be stored, once
-// all of them exceed the size of one state: each attempt could leave that much. The
-// newest one is kept.
+// cleanErrored removes the oldest states of an instance that could not be stored, once all exceed
+// the size of one; the newest is kept.
 func cleanErrored(l *Local, id string) error {
 	type left struct {
 		at        records.InstanceTag
@@ -124,8 +119,7 @@ func cleanErrored(l *Local, id string) error {
 	return errors.Join(errs...)
 }
 
-// removeCgroup removes a control group and those that a tool made in it. The kernel
-// refuses to remove groups with processes.
+// removeCgroup removes a control group and those that a tool made in it.
 func removeCgroup(l *Local, dir string) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -141,8 +135,7 @@ func removeCgroup(l *Local, dir string) {
 	}
 }
 
-// Tidy removes what attempts of gone instances left here, whichever replica observed
-// their end. Running attempts are kept, and so are those begun after asOf.
+// Tidy removes what attempts of gone instances left here, but running ones and those after asOf.
 func (l *Local) Tidy(asOf time.Time, gone func(id string) bool) error {
 	return l.eachAttempt("*", func(dir string, m marker, unread error) error {
 		if !gone(filepath.Base(filepath.Dir(dir))) {
@@ -155,8 +148,7 @@ func (l *Local) Tidy(asOf time.Time, gone func(id string) bool) error {
 	})
 }
 
-// KillAll kills all attempts on this host, and what they started, and waits until they
-// are gone or ctx ends. What they had not stored is lost.
+// KillAll kills all attempts on this host, and waits until they are gone or ctx ends.
 func KillAll(ctx context.Context, l *Local) error {
 	return l.eachAttempt("*", func(dir string, m marker, unread error) error {
 		if unread != nil || !l.isRunning(dir, m) {
@@ -172,9 +164,8 @@ func KillAll(ctx context.Context, l *Local) error {
 	})
 }
 
-// cleanUpCgroups removes the control groups of attempts that do not run. Their folders
-// may be gone already: the name of a group identifies its attempt, and all groups below
-// the delegated one belong to the server. No attempt begins meanwhile.
+// cleanUpCgroups removes the control groups of attempts that do not run. All groups below the
+// delegated one are the server's. No attempt begins meanwhile.
 func cleanUpCgroups(ctx context.Context, l *Local) (err error) {
 	if l.cgroup == "" {
 		return nil
@@ -202,8 +193,7 @@ func cleanUpCgroups(ctx context.Context, l *Local) (err error) {
 	return nil
 }
 
-// cleanUpFolders removes the folders of interrupted starts and of attempts that ended
-// long ago.
+// cleanUpFolders removes the folders of interrupted starts and of long-ended attempts.
 func cleanUpFolders(l *Local) error {
 	return l.eachAttempt("*", func(dir string, m marker, unread error) error {
 		keep := keepEnded

@@ -23,8 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// defaultProcesses bounds processes and threads of a run: a tool with many providers has
-// several hundred.
+// defaultProcesses bounds a run's processes and threads; many providers have several hundred.
 const defaultProcesses = 4096
 
 // isolation returns the isolation that all attempts share.
@@ -90,14 +89,12 @@ func (o *LocalOptions) isolation() (sandbox.Isolation, error) {
 var toolVersion = text.Pattern(`(?m)^(OpenTofu|Terraform) v([0-9]\S*)`)
 
 // oldestTool is the first release of both tools whose s3 backend has use_lockfile.
-// Prereleases are allowed.
 const oldestTool = "1.10.0-0"
 
 // checkTime bounds the version check: with a cold disk on a busy machine.
 const checkTime = 2 * time.Minute
 
-// checkTool asks the tool for its version, isolated like a run, so that errors of the
-// isolation appear now and not at the first run.
+// checkTool asks the tool for its version, isolated like a run: errors appear now.
 func (l *Local) checkTool(ctx context.Context) (err error) {
 	dir, done, err := files.TempDir(l.runsFolder())
 	if err != nil {
@@ -192,8 +189,7 @@ func (l *Local) explain(err error, output string) error {
 	return failed
 }
 
-// canReach reports whether a user may enter all folders above a name; if not, it also
-// returns the first folder that the user may not enter.
+// canReach reports whether a user may enter all folders above a name, and which not.
 func canReach(name string, uid int) (string, bool) {
 	dir := filepath.Dir(name)
 	if dir == filepath.Dir(dir) {
@@ -225,6 +221,5 @@ func certificateFiles(env []string) []string {
 	return names
 }
 
-// nobody is the user and group of a sandbox if the server runs as root, in a separate
-// user namespace: as root it could change kernel settings below /proc.
+// nobody is the sandbox's user and group if the server runs as root, who could change /proc.
 const nobody = 65534

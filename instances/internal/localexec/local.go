@@ -28,8 +28,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// RunCommand is the command of okara that reads an [sandbox.Order] from its standard
-// input: the child.
+// RunCommand is the command of okara that reads a [sandbox.Order] from its standard input.
 const RunCommand = "instance-run"
 
 // LocalOptions configure the local executor.
@@ -52,26 +51,22 @@ type LocalOptions struct {
 	Show []string
 	// Processes limits processes and threads of a run; 0: 4096.
 	Processes int
-	// Memory in bytes and CPUs limit a run whose spec sets none; 0: no limit. CPUs need a
-	// delegated control group.
+	// Memory in bytes and CPUs limit a run whose spec sets none; 0: no limit.
 	Memory int64
 	CPUs   float64
 	// Packages is the maximum size of the shared providers, in bytes; 0: none are shared.
 	Packages int64
 	// Credentials are those that templates may name.
 	Credentials map[string]Credential
-	// Only means that no other server runs attempts of these instances, as with the
-	// built-in registry: an attempt that was not started here was never started.
+	// Only means that no other server runs attempts: what was not started here was never started.
 	Only bool
 	// Getenv reads the environment of the server; required.
 	Getenv func(string) string
-	// Order returns what the child of an attempt needs besides the spec: registry,
-	// front-end and state keys; required.
+	// Order returns what an attempt's child needs besides the spec; required.
 	Order func(ctx context.Context, s run.Spec) (sandbox.Order, error)
 	// Instance returns the repository with the results of an instance; required.
 	Instance func(ctx context.Context, s run.Spec) (records.InstanceRepo, error)
-	// State returns the store of an instance's state, which is asked only for the holder
-	// of the lock; required.
+	// State returns the store of a state, asked only for the holder of the lock; required.
 	State func(ctx context.Context, s run.Spec) (*statebackend.Store, error)
 	// Logger receives what an operator must know; nil: it is discarded.
 	Logger *slog.Logger
@@ -80,8 +75,7 @@ type LocalOptions struct {
 // User is a user of the machine.
 type User struct{ UID, GID int }
 
-// Local runs the tool on this machine. Each attempt is a separate process, which outlives
-// the server: any server on this machine finds it again.
+// Local runs the tool on this machine, each attempt in a process that outlives the server.
 type Local struct {
 	reaper
 	o         LocalOptions
@@ -93,8 +87,7 @@ type Local struct {
 	observations map[lifecycle.Ref]*observation
 }
 
-// NewLocal checks that the tool can be run as configured, and removes leftovers of
-// earlier runs.
+// NewLocal checks that the tool can be run, and removes leftovers of earlier runs.
 func NewLocal(ctx context.Context, o LocalOptions) (*Local, error) {
 	l := makeLocal(o)
 	err := l.prepare(ctx)
@@ -115,8 +108,7 @@ func makeLocal(o LocalOptions) *Local {
 	return &Local{o: o, observations: map[lifecycle.Ref]*observation{}, reaper: reaper{ends: map[lifecycle.Ref]chan struct{}{}}}
 }
 
-// CheckLocal returns what [NewLocal] would find wrong with the tool and its isolation, in a
-// folder of its own. It leaves nothing behind, and a server may run meanwhile.
+// CheckLocal returns what [NewLocal] would find wrong, and leaves nothing behind.
 func CheckLocal(ctx context.Context, o LocalOptions) error {
 	isolation, err := o.isolation() // of the storage that is configured
 	if err != nil {
@@ -178,8 +170,7 @@ func attemptName(r lifecycle.Ref) string { return r.ID + "-" + folderName(r) }
 
 func folderName(r lifecycle.Ref) string { return strconv.Itoa(r.N) + "-" + strconv.Itoa(r.Attempt) }
 
-// scratch returns the folder of an attempt. The parts of its name are checked by
-// checkRef.
+// scratch returns the folder of an attempt, the parts of whose name checkRef checks.
 func (l *Local) scratch(r lifecycle.Ref) string {
 	return filepath.Join(l.runsFolder(), r.ID, folderName(r))
 }
@@ -193,8 +184,7 @@ func checkRef(r lifecycle.Ref) error {
 	return nil
 }
 
-// parsedHandle is the content of a handle: where and when an attempt was started, and its
-// child. Without a process it waits for a credential.
+// parsedHandle is a handle: where and when an attempt began, and its child; none: it waits.
 type parsedHandle struct {
 	machine
 	sandbox.Process
@@ -224,8 +214,7 @@ func parseHandle(h run.Handle) (parsedHandle, error) {
 	return p, nil
 }
 
-// marker is the file in a scratch folder that identifies its attempt. It is written
-// before the child gets its order: a folder without one belongs to no attempt.
+// marker is the file that identifies a scratch folder's attempt, written before the child's order.
 type marker struct {
 	parsedHandle
 	LockID string `json:"lock_id"` // identifies the attempt: see [run.LockID]
@@ -244,12 +233,10 @@ func readMarker(dir string) (marker, error) {
 	return m, json.Unmarshal(b, &m)
 }
 
-// errOther refuses an attempt whose number another running attempt has: the ledger was
-// set back, and an attempt that it forgot still runs.
+// errOther refuses an attempt whose number a running one has that the ledger forgot.
 var errOther = errors.New("another attempt with this number is still running here")
 
-// Start begins an attempt. If a credential is missing, it counts as begun;
-// [Local.Observe] starts it once the credential is available.
+// Start begins an attempt. Without its credential [Local.Observe] starts it later.
 func (l *Local) Start(ctx context.Context, s run.Spec) (run.Handle, error) {
 	if err := checkRef(s.Ref); err != nil {
 		return "", err
@@ -264,16 +251,14 @@ func (l *Local) Start(ctx context.Context, s run.Spec) (run.Handle, error) {
 	return m.parsedHandle.String(), nil
 }
 
-// lockRuns waits for the lock under which servers begin attempts. Closing the result
-// releases it.
+// lockRuns waits for the lock under which servers begin attempts, until the result is closed.
 func (l *Local) lockRuns(ctx context.Context) (*flock.Flock, error) {
 	lock := flock.New(filepath.Join(l.runsFolder(), "lock"), flock.SetPermissions(0o600))
 	_, err := lock.TryLockContext(ctx, 10*time.Millisecond)
 	return lock, err
 }
 
-// beginAttempt starts the child of an attempt unless it exists. Concurrent servers are
-// serialized by a lock in the folder of all runs.
+// beginAttempt starts the child of an attempt unless it exists, under the lock of all runs.
 func (l *Local) beginAttempt(ctx context.Context, s run.Spec) (m marker, err error) {
 	dir := l.scratch(s.Ref)
 	if m, err = readMarker(dir); err == nil && m.LockID == run.LockID(s.Ref) {
@@ -302,8 +287,7 @@ func (l *Local) beginAttempt(ctx context.Context, s run.Spec) (m marker, err err
 	return l.startChild(o)
 }
 
-// prepareRun makes what an attempt needs on this machine: its folders, and its user and
-// control group if it has them.
+// prepareRun makes an attempt's folders, and its user and control group if it has them.
 func (l *Local) prepareRun(o *sandbox.Order) (err error) {
 	if l.isolation.Mode == sandbox.ModeUser {
 		u, err := l.freeUser()
@@ -379,8 +363,7 @@ func (l *Local) freeUser() (User, error) {
 	return User{}, fmt.Errorf("all %d users of the executor are in use\nhint: add users, as many as instances { runs } allows at once", len(l.o.Users))
 }
 
-// environment returns the environment of a child: the search path, and how to reach the
-// network. Everything else is in its order.
+// environment returns a child's environment: search path and network. The rest is in its order.
 func (o *LocalOptions) environment() []string {
 	env := []string{"PATH=" + cmp.Or(o.Getenv("PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), "LANG=" + cmp.Or(o.Getenv("LANG"), "C.UTF-8")}
 	for _, name := range sandbox.OutsideVariables() {
@@ -394,8 +377,7 @@ func (o *LocalOptions) environment() []string {
 // orderTime is how long a child may take to read its order.
 const orderTime = 30 * time.Second
 
-// startChild starts a child, records it in its folder, and only then sends its order: a
-// child that a dying server did not record gets no order, and ends.
+// startChild starts a child, records it, and then sends its order: an unrecorded child ends.
 func (l *Local) startChild(o *sandbox.Order) (m marker, err error) {
 	b, err := json.Marshal(o)
 	if err != nil {
@@ -442,8 +424,7 @@ func writeMarker(dir string, m marker) error {
 	return files.Replace(filepath.Join(dir, markerFile), b, 0o600)
 }
 
-// startProcess starts the process of a child, and returns its ID. In a sandbox the child
-// is a descendant of the started process, and is reparented to this process.
+// startProcess starts a child and returns its ID. In a sandbox it is reparented to this process.
 func (l *Local) startProcess(o *sandbox.Order, in, out, errs *os.File) (pid int, err error) {
 	line := []string{RunCommand}
 	if o.Isolation.Mode == sandbox.ModeSandbox {
@@ -485,6 +466,5 @@ func (l *Local) startProcess(o *sandbox.Order, in, out, errs *os.File) (pid int,
 	return pid, nil
 }
 
-// errNamespace reports that no namespace could be made for a sandbox; the first line of
-// the output says why.
+// errNamespace reports that no namespace could be made for a sandbox.
 var errNamespace = errors.New("no namespace could be made for the run")

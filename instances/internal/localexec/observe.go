@@ -36,8 +36,7 @@ const (
 	// askTime is how often the lock of an attempt is checked whose processes are alive
 	// here: they may be suspended.
 	askTime = time.Minute
-	// killTime is how long the remaining processes of a run may take to end in order.
-	// They can store nothing any more, but write files with what they made.
+	// killTime is how long a run's remaining processes may take to end in order.
 	killTime = 3 * time.Minute
 )
 
@@ -66,8 +65,7 @@ func (l *Local) observationOf(r lifecycle.Ref) *observation {
 	return g
 }
 
-// Observe returns the status of an attempt. Its processes are checked before its result,
-// since a child writes the result and then ends.
+// Observe returns the status of an attempt: processes first, since a child ends after its result.
 func (l *Local) Observe(ctx context.Context, s run.Spec, h run.Handle) (run.Status, error) {
 	if err := checkRef(s.Ref); err != nil {
 		return run.Status{}, err
@@ -169,10 +167,8 @@ func (g *observation) startWaiting(ctx context.Context, s run.Spec) (run.Status,
 	return run.Status{State: run.Running}, err
 }
 
-// observeRunning checks an attempt with living processes here. After the death of the
-// child nothing more can be stored: the remaining processes are interrupted, and waited
-// for. A living child that lost its lock, for example because the machine slept, is
-// killed before another run takes the lock over.
+// observeRunning checks an attempt with processes here. Of a dead child the rest is interrupted and
+// awaited. A child that lost its lock, as after sleep, is killed before another run takes over.
 func (g *observation) observeRunning(ctx context.Context, s run.Spec, at workDir) (run.Status, error) {
 	if !at.Process.Alive() {
 		return g.endRest(at)
@@ -217,8 +213,7 @@ func (g *observation) endRest(at workDir) (run.Status, error) {
 	return run.Status{State: run.Running, Message: "the process that served its state is gone: waiting for the tool to end"}, nil
 }
 
-// readResult reads the result of an attempt, if there is one. A result that does not
-// repeat the nonce is ignored.
+// readResult reads the result of an attempt, if there is one with its nonce.
 func readResult(ctx context.Context, l *Local, s run.Spec) (run.Status, error) {
 	repo, err := l.o.Instance(ctx, s)
 	if err != nil {
@@ -237,9 +232,8 @@ func readResult(ctx context.Context, l *Local, s run.Spec) (run.Status, error) {
 	return run.Status{State: run.Ended, Result: r.Result}, nil
 }
 
-// storeResult stores a result that a child wrote to its folder but could not store, since
-// the registry did not answer for too long. It contains no plan: the next attempt makes a
-// new one.
+// storeResult stores a result that a child could not store while the registry was away. It has no
+// plan: the next attempt makes a new one.
 func storeResult(ctx context.Context, l *Local, s run.Spec, folder string) (run.Status, error) {
 	b, err := files.ReadPrivate(filepath.Join(folder, sandbox.ResultFile), records.MaxRunResult)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -267,9 +261,8 @@ func storeResult(ctx context.Context, l *Local, s run.Spec, folder string) (run.
 	return readResult(ctx, l, s)
 }
 
-// findAbandoned returns why an attempt will never end; "" while it may. A living child
-// renews its lock; a lock that was never taken, or was released without a result, means
-// that the child died.
+// findAbandoned returns why an attempt will never end, or "". A lock never taken, or released
+// without a result, means that the child died.
 func (g *observation) findAbandoned(ctx context.Context, s run.Spec) (why string, err error) {
 	store, err := g.local.o.State(ctx, s)
 	if err != nil {
@@ -303,8 +296,7 @@ func (g *observation) findAbandoned(ctx context.Context, s run.Spec) (why string
 	return "", nil
 }
 
-// reportLost reports that an attempt has no result and will have none, and where a
-// state is that is newer than the stored one.
+// reportLost reports that there will be no result, and where a state newer than the stored one is.
 func reportLost(l *Local, at workDir, why string) (run.Status, error) {
 	reason := why
 	if at.folder != "" {
@@ -356,8 +348,7 @@ func (l *Local) Cancel(_ context.Context, s run.Spec, h run.Handle, force bool) 
 	return nil
 }
 
-// Log returns the log of an attempt from offset on, as far as it is written. On another
-// host, and after the end of the attempt, it is read from the registry.
+// Log returns the log of an attempt from offset on, of one that ended or is elsewhere as stored.
 func (l *Local) Log(ctx context.Context, s run.Spec, h run.Handle, offset int64) (io.ReadCloser, error) {
 	if err := checkRef(s.Ref); err != nil {
 		return nil, err

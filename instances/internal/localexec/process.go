@@ -9,8 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
-// machine is where a process ID is valid: host names are not unique, and IDs repeat after
-// a boot and in another namespace.
+// machine is where a process ID is valid: not after a boot, nor in another namespace.
 type machine struct {
 	Host      string `json:"host"`
 	Boot      string `json:"boot"`      // boot ID of the kernel

@@ -11,8 +11,7 @@ import (
 	"syscall"
 )
 
-// thisMachine says why nothing runs here: killing all processes of a tool, and finding
-// them again after a crash, need Linux.
+// thisMachine says why nothing runs here: killing all that a tool started needs Linux.
 func thisMachine() (machine, error) {
 	return machine{}, fmt.Errorf("instances require Linux: %w", errors.ErrUnsupported)
 }

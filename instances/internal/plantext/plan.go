@@ -4,12 +4,10 @@ package plantext
 
 import "strings"
 
-// Max bounds the plan of a run as text, in bytes: a plan that is approved has to be
-// shown completely.
+// Max bounds the text of a plan, in bytes: what is approved is shown whole.
 const Max = 1 << 20
 
-// Effect tells the effect of a line of a plan in text form, by the sign at its start:
-// add, change, remove or replace; "": it has none.
+// Effect tells by a plan line's sign: add, change, remove or replace; "": no effect.
 func Effect(line string) string {
 	line = strings.TrimLeft(line, " ")
 	for _, c := range []struct{ sign, does string }{

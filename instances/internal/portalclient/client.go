@@ -19,8 +19,7 @@ import (
 // Client accesses the API of one front-end. It is safe for concurrent use.
 type Client struct {
 	Front *client.Client
-	// Key is the idempotency key of the next change, to repeat one whose answer was lost;
-	// "": each change gets a new key. A key is used for one change only.
+	// Key is the idempotency key of the next change only; "": each gets a new one.
 	Key string
 }
 
@@ -50,8 +49,7 @@ func requestChange[T any](ctx context.Context, c *Client, method, path string, b
 	return v, status, err
 }
 
-// idPath returns the path of an instance. An invalid ID is not sent, since it would
-// change the path.
+// idPath returns the path of an instance, for a valid ID.
 func idPath(id string) (string, error) {
 	if id == "" || len(id) > 40 {
 		return "", fmt.Errorf("instance %.60q: %w", id, oci.ErrNotFound)
@@ -64,9 +62,8 @@ func idPath(id string) (string, error) {
 	return "instances/" + id, nil
 }
 
-// readPages reads a list page by page. add stores a page, and returns the number of its
-// entries and where the next page begins, "" after the last. Reading stops after
-// maxListed entries, or at a page without entries.
+// readPages reads a list. add stores a page and returns its length and where the next one begins,
+// or "". It stops after maxListed entries, or an empty page.
 func readPages[T any](ctx context.Context, c *Client, path string, q url.Values, add func(T) (n int, next string)) error {
 	q.Set("limit", strconv.Itoa(pageSize))
 	for all := 0; all < maxListed; {
@@ -117,8 +114,7 @@ type Filter struct {
 	Phase    string // phases with commas between them, or live
 }
 
-// Instances returns the instances that the caller may see, newest first, joined into one
-// page.
+// Instances returns the instances that the caller may see, newest first.
 func (c *Client) Instances(ctx context.Context, f Filter) (all api.Instances, err error) {
 	q := url.Values{}
 	for name, v := range map[string]string{"owner": f.Owner, "template": f.Template, "phase": f.Phase} {
@@ -136,8 +132,7 @@ func (c *Client) Instances(ctx context.Context, f Filter) (all api.Instances, er
 	return all, err
 }
 
-// Create launches a template. status is 201 if an instance was made or claimed, 200 if it
-// existed, 202 if it waits for approval.
+// Create launches a template: status 201 if made or claimed, 200 if it existed, 202 if it waits.
 func (c *Client) Create(ctx context.Context, body api.Create) (instance api.Instance, status int, err error) {
 	return requestChange[api.Instance](ctx, c, http.MethodPost, "instances", body)
 }
@@ -186,8 +181,7 @@ func (c *Client) Destroy(ctx context.Context, id string) (api.Instance, error) {
 	return ofInstance[api.Instance](ctx, c, http.MethodDelete, id, "", nil)
 }
 
-// Verb applies one of the API's verbs to an instance. The body is the verb's type in
-// package api; nil: none.
+// Verb applies one of the API's verbs to an instance. body is its type in package api, or nil.
 func (c *Client) Verb(ctx context.Context, id, verb string, body any) (api.Instance, error) {
 	return ofInstance[api.Instance](ctx, c, http.MethodPost, id, "/"+verb, body)
 }

@@ -26,8 +26,7 @@ type event struct{ id, name, data string }
 
 var errLong = fmt.Errorf("an event of over %d bytes: %w", maxFrame, oci.ErrCorrupt)
 
-// readEvents reads a stream, whose lines end with a line feed as the server writes them. At
-// the end of the stream it returns io.EOF.
+// readEvents reads a stream as the server writes it. At its end it returns io.EOF.
 func readEvents(from io.Reader, each func(event) error) error {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxFrame)
@@ -73,9 +72,8 @@ var (
 // followPause is how long to wait before a broken stream is reopened.
 const followPause = 500 * time.Millisecond
 
-// Follow writes the log of a run, and of its further attempts, until the run ends. A
-// broken stream is reopened at the same position, on any replica. result is the run's
-// result.
+// Follow writes the log of a run, with further attempts, until it ends, and returns its result. A
+// broken stream is reopened at its position, on any replica.
 func (c *Client) Follow(ctx context.Context, id string, n int, to io.Writer) (result string, err error) {
 	var last api.LogPosition
 	out := &checked{to: to}

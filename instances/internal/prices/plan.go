@@ -10,15 +10,13 @@ import (
 	"strings"
 )
 
-// MaxPlan bounds a plan as JSON, in bytes. It is read as a stream; only one resource at a
-// time is in memory.
+// MaxPlan bounds a plan as JSON, in bytes; one resource at a time is in memory.
 const MaxPlan = 64 << 20
 
 // maxDepth bounds the depth of skipped values: the decoder keeps track of each level.
 const maxDepth = 1000
 
-// Of adds up the prices of a plan in the tools' show -json format. Only resource_changes
-// is decoded, and no value of a resource is in the result or in an error.
+// Of adds up the prices of a plan in show -json format, without any value in result or error.
 func (t *Table) Of(plan io.Reader) (*Cost, error) {
 	s := &sum{rows: map[string][]Row{}, cost: Cost{Currency: t.Currency}}
 	for _, row := range t.Rows {
@@ -134,8 +132,7 @@ func (s *sum) addResource(r resource) {
 	s.cost.After += after
 }
 
-// price returns the price of a resource with these attributes; 0 for no resource. If the
-// value of an attribute is not known yet, neither is the price.
+// price returns the price of a resource, 0 for none; unknown if an attribute's value is.
 func (s *sum) price(kind string, values, unknown map[string]json.RawMessage) (hourly int64, known bool) {
 	if values == nil {
 		return 0, true

@@ -127,8 +127,7 @@ func parseAmount(s string) (int64, error) {
 	return n, nil
 }
 
-// Cost is what a plan changes of the hourly price, as stored in a ledger and returned by
-// the API. Resources without a price are in neither sum.
+// Cost is what a plan changes of the hourly price. Resources without a price are in neither sum.
 type Cost struct {
 	Before   int64  `json:"before"` // millionths
 	After    int64  `json:"after"`  // millionths

@@ -94,8 +94,7 @@ func ParseInstanceTag(tag string) (InstanceTag, bool) {
 	return t, t.String() == tag
 }
 
-// InstanceRepo is the repository of an instance. With a Sealer, what may be secret is
-// written sealed, and only sealed data is read.
+// InstanceRepo is an instance's repository. With a Sealer only sealed data is read.
 type InstanceRepo struct {
 	Repo   *oci.Repo
 	Sealer artifact.Sealer // nil: not sealed
@@ -108,11 +107,9 @@ type Source struct {
 	Zip      oci.Blob
 	Lock     []byte // the dependency lock file; nil: none yet
 	Template []byte // JSON of the snapshot
-	// First reports that nothing was ever run for the instance: the tag can only have the
-	// same content, so an existing one is not checked.
+	// First reports that nothing was ever run for the instance, so that nothing need be checked.
 	First bool
-	// Annotations have names that begin with okara_. They are for users who inspect the
-	// registry; nothing is decided by them.
+	// Annotations have names that begin with okara_. Nothing is decided by them.
 	Annotations map[string]string
 }
 
@@ -150,8 +147,7 @@ func (i InstanceRepo) PutSource(ctx context.Context, id string, n int, s Source)
 	return i.putTag(ctx, layers{tag: InstanceTag{Kind: TagSource, ID: id, N: n}, artifactType: artifactSource, blobs: blobs, ann: ann, once: !s.First})
 }
 
-// SourceManifest is a source in the registry. Before running it, its digests are compared
-// with those in the ledger.
+// SourceManifest is a source in the registry, compared with the ledger before it runs.
 type SourceManifest struct {
 	Zip         oci.Descriptor
 	Lock        *oci.Descriptor
@@ -206,8 +202,7 @@ type RunFiles struct {
 	Plan   []byte // plan file of the tool; nil: none
 	JSON   []byte // the plan as JSON; nil: none
 	Lock   []byte // dependency lock file, which is stored in clear; nil: none
-	// Unlisted reports that a list of tags, read while holding the attempt's lock, had no
-	// report of it. No other process writes one, so it is not checked again.
+	// Unlisted reports that a list of tags, read under the attempt's lock, had no report of it.
 	Unlisted bool
 }
 
@@ -247,8 +242,7 @@ type RunResult struct {
 	i     InstanceRepo
 }
 
-// Run reads the report of an attempt: oci.ErrNotFound if there is none yet,
-// oci.ErrCorrupt if it does not repeat the attempt's nonce.
+// Run reads the report of an attempt: oci.ErrNotFound, or oci.ErrCorrupt with another nonce.
 func (i InstanceRepo) Run(ctx context.Context, a lifecycle.Ref) (RunResult, error) {
 	r, err := i.result(ctx, attemptTag(TagRun, a))
 	if err != nil {
@@ -290,8 +284,7 @@ func (r RunResult) PlanJSON(ctx context.Context) ([]byte, error) {
 	return r.read(ctx, mediaPlanJSON, MaxPlanJSON)
 }
 
-// PlanAt reads the plan file of an attempt whose nonce is no longer known. The caller
-// compares its digest with the approved one.
+// PlanAt reads a plan file without its nonce. The caller compares its digest.
 func (i InstanceRepo) PlanAt(ctx context.Context, tag string) ([]byte, error) {
 	t, ok := ParseInstanceTag(tag)
 	if !ok || t.Kind != TagRun {
@@ -400,10 +393,8 @@ type layers struct {
 	once         bool
 }
 
-// putTag writes a tag. A tag that is written once is checked before and, if the answer was
-// lost, after; the same content is no error. Blobs are sent without checking for them,
-// since nearly all are new. The empty blob, needed for the first tag of a repository, is
-// sent only if the registry reports it missing.
+// putTag writes a tag. One that is written once is checked before and after a lost answer. Blobs
+// are sent without looking; the empty one, for a repository's first tag, only if it is missing.
 func (i InstanceRepo) putTag(ctx context.Context, l layers) error {
 	err := i.putLayers(ctx, l)
 	if err != nil && !errors.Is(err, oci.ErrExists) {

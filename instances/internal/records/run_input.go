@@ -39,8 +39,7 @@ func inputTag(id string, d digest.Digest) (InstanceTag, error) {
 	return InstanceTag{Kind: TagInput, ID: id, Hex: d.Encoded()[:inputDigits]}, nil
 }
 
-// PutInput writes the input of a run and returns the digest for reading it. It may be
-// repeated.
+// PutInput writes the input of a run, again if need be, and returns its digest.
 func (i InstanceRepo) PutInput(ctx context.Context, id string, b []byte) (string, error) {
 	if len(b) > maxInput {
 		return "", fmt.Errorf("the variables and addresses of a run have %d bytes, at most %d: %w", len(b), maxInput, oci.ErrTooLarge)
@@ -70,13 +69,11 @@ func (i InstanceRepo) Input(ctx context.Context, id, of string) ([]byte, error) 
 	return b, err
 }
 
-// maxLast bounds how many reports are opened to find the last valid one: those that
-// others put there do not open.
+// maxLast bounds how many reports are opened to find the last valid one.
 const maxLast = 20
 
-// LastRun reads the newest report of an instance that opens. Its nonce is not checked,
-// since it is no longer known, so the result is trustworthy only if it is sealed. Without
-// a report it is oci.ErrNotFound.
+// LastRun reads the newest report of an instance that opens, trustworthy only if sealed, since its
+// nonce is not known. Without one it is oci.ErrNotFound.
 func (i InstanceRepo) LastRun(ctx context.Context, id string) (InstanceTag, RunResult, error) {
 	list, err := i.Repo.Snapshot(ctx)
 	if err != nil {
@@ -94,8 +91,7 @@ func (i InstanceRepo) LastRun(ctx context.Context, id string) (InstanceTag, RunR
 	return InstanceTag{}, RunResult{}, fmt.Errorf("%s has no result of instance %s: %w", i.Repo, id, errors.Join(append(damaged, oci.ErrNotFound)...))
 }
 
-// SourceBefore returns the source that run n executed: the newest one, up to n, with this
-// archive digest.
+// SourceBefore returns the newest source, up to run n, with this archive digest.
 func (i InstanceRepo) SourceBefore(ctx context.Context, id string, n int, archive string) (SourceManifest, error) {
 	list, err := i.Repo.Snapshot(ctx)
 	if err != nil {
@@ -144,9 +140,8 @@ func EntryInstance(tag string) string {
 	return id
 }
 
-// AddInstanceEntry writes the entry of an instance into the queue r: it tells where the state
-// is, so that states can be found that no ledger names any more. It does not check for an
-// existing one, since the entry of an instance is always the same.
+// AddInstanceEntry writes an instance's entry, always the same, into the queue r: where the state
+// is, if no ledger names it any more.
 func AddInstanceEntry(ctx context.Context, r *oci.Repo, id, template, repository string) error {
 	if addr.CheckInstance(id) != nil {
 		return fmt.Errorf("entry of instance %q: the ID is invalid", id)
@@ -154,8 +149,7 @@ func AddInstanceEntry(ctx context.Context, r *oci.Repo, id, template, repository
 	return artifact.PutEntry(ctx, r, EntryTag(id), artifact.CatalogEntry{Kind: addr.KindInstance, Address: template, Repository: repository})
 }
 
-// ReadInstanceEntry reads the entry of an instance from the queue r: the template is its
-// address.
+// ReadInstanceEntry reads an instance's entry from the queue r; template is its address.
 func ReadInstanceEntry(ctx context.Context, r *oci.Repo, id string) (artifact.CatalogEntry, error) {
 	e, err := artifact.ReadCatalogEntry(ctx, r, EntryTag(id))
 	if err == nil && (e.Kind != addr.KindInstance || e.Repository == "") {
