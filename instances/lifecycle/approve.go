@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Awaits returns what an approval has to name now: the plan that waits, or the digest
-// of a request ([RequestPlan]); "" if nothing waits for approval.
+// Awaits returns what an approval has to name: the plan that waits, or a [RequestPlan]; "": none.
 func Awaits(r *Record) string {
 	switch {
 	case r.Phase == Planned && r.Run != nil:
@@ -28,14 +27,12 @@ func Awaits(r *Record) string {
 	return ""
 }
 
-// waitsForChange reports whether a change of an existing instance can be approved now.
-// It cannot while the instance runs.
+// waitsForChange reports whether a change can be approved now, which it cannot during a run.
 func (r *Record) waitsForChange() bool {
 	return r.Pending != nil && (r.Phase == Ready || r.Phase == Failed)
 }
 
-// RequestPlan returns what an approval of a request names: a digest of everything shown
-// of the request and of what it changes. An approval of a plan names [Run.Plan].
+// RequestPlan returns what the approval of a request names: a digest of all that is shown of it.
 func RequestPlan(r *Record) string {
 	seen, err := json.Marshal(struct {
 		Snapshot   string
@@ -94,8 +91,7 @@ func (e Approve) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// CheckApprover refuses the requester of a run and the sole owner: another person must
-// approve.
+// CheckApprover refuses the requester of a run and the sole owner: it takes another person.
 func (m *Machine) CheckApprover(a Actor, r *Record) error {
 	switch {
 	case a.Subject == "":
@@ -147,15 +143,13 @@ func applyApprovedChange(tx *tx, r *Record) {
 	queueUpdate(tx, r, run, "an update follows")
 }
 
-// needsApproval reports whether the template of a record, or the one that its run would
-// use, requires an approval of a kind. Both count, so that a change of template cannot
-// bypass the approval that the current template requires.
+// needsApproval reports whether the template of a record, or that of its run, requires an approval
+// of a kind: a change of template cannot bypass the present one.
 func needsApproval(tx *tx, r *Record, snapshot, kind string) bool {
 	return tx.doc.template(r.Snapshot).Approval == kind || tx.doc.template(cmp.Or(snapshot, r.Snapshot)).Approval == kind
 }
 
-// updateOrAsk queues another apply after the running one, or lets it wait for approval:
-// row 10.
+// updateOrAsk queues another apply after the running one, or asks for its approval: row 10.
 func updateOrAsk(tx *tx, r *Record, run *Run, detail string) (Answer, error) {
 	if isUnapproved(tx, r, run) {
 		return askRunApproval(tx, r, run)
@@ -165,8 +159,7 @@ func updateOrAsk(tx *tx, r *Record, run *Run, detail string) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// isUnapproved reports whether a run has to be approved before it begins. A stop or start
-// needs no approval.
+// isUnapproved reports whether a run has to be approved first. A stop or start need not be.
 func isUnapproved(tx *tx, r *Record, run *Run) bool {
 	return needsApproval(tx, r, run.Snapshot, template.ApprovalRequest) && run.Confirmed == nil && !run.Switch && !run.changesNothing(r)
 }
@@ -180,8 +173,7 @@ func askRunApproval(tx *tx, r *Record, run *Run) (Answer, error) {
 
 func isApprovedForOwner(r *Record) bool { return r.Approved.ID == "" || r.Approved.Same(r.Owner) }
 
-// changesNothing reports whether a run would change nothing of a record. An approved
-// run may be repeated without another approval.
+// changesNothing reports whether a run changes nothing, as one that was approved and is repeated.
 func (r *Run) changesNothing(of *Record) bool {
 	if r.Source != of.Source || r.Snapshot != of.Snapshot || !isApprovedForOwner(of) {
 		return false
@@ -189,8 +181,7 @@ func (r *Run) changesNothing(of *Record) bool {
 	return r.Parameters == nil || maps.EqualFunc(r.Parameters, of.Parameters, func(a, b json.RawMessage) bool { return string(a) == string(b) })
 }
 
-// askApproval makes a change wait for approval. A person's request is not replaced by
-// another one before it is decided or withdrawn.
+// askApproval makes a change wait for approval. It does not replace a person's open request.
 func askApproval(tx *tx, r *Record, p Pending) (Answer, error) {
 	if had := r.Pending; had != nil && had.By.Subject != "" {
 		return Answer{}, newRefusal(ErrPhase, "a change of instance %s is waiting for approval: have it approved or rejected, or cancel it first", r.ID)
@@ -214,8 +205,7 @@ func approvePlan(tx *tx, r *Record) {
 	awaitAttempt(tx, r, 0, WaitQueued, "")
 }
 
-// phaseOf returns the phase of an instance while a run is pending that was requested in
-// phase from.
+// phaseOf returns the phase of an instance while a run requested in phase from is pending.
 func phaseOf(from Phase) Phase {
 	if from == Ready || from == Failed {
 		return Updating
@@ -254,8 +244,7 @@ func declineRequest(tx *tx, r *Record, result, why string) {
 	}
 }
 
-// dropPending discards the pending change and leaves the instance unchanged. The server
-// does not propose the same update again.
+// dropPending discards the pending change. The server does not propose the same one again.
 func dropPending(tx *tx, r *Record, why string) {
 	if u := r.Pending.Update; u != nil && u.Auto {
 		r.Declined = updateOf(u.Snapshot, u.Source)
@@ -268,8 +257,7 @@ func dropPending(tx *tx, r *Record, why string) {
 	tx.unusedTemplates = true
 }
 
-// discardPlan discards a plan: an instance that was ready or failed before goes back to
-// that phase, any other is destroyed.
+// discardPlan discards a plan: the instance is ready or failed as before, or else destroyed.
 func discardPlan(tx *tx, r *Record, result, why string) {
 	from := r.Run.From
 	endRun(tx, r, result, why)

@@ -18,8 +18,7 @@ const (
 	byAdmin = "admin"
 )
 
-// applyTo implements row 21. An owner may protect an instance if its template
-// allows it; only an admin removes an admin's protection.
+// applyTo implements row 21. Only an admin removes an admin's protection.
 func (e Protect) applyTo(tx *tx) (Answer, error) {
 	v := verbProtect
 	if !e.On {
@@ -51,8 +50,7 @@ func (e Protect) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// canOwnerProtect reports whether owners may protect an instance. They may not if its
-// launch was approved, since it would outlive what was approved.
+// canOwnerProtect reports whether owners may protect an instance: not one approved for a time.
 func canOwnerProtect(tx *tx, r *Record) bool {
 	t := tx.doc.template(r.Snapshot)
 	return t.Protection && t.Approval != template.ApprovalRequest
@@ -90,12 +88,10 @@ func (e Orphan) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// isKeptOrphan reports whether the resources of a record are orphaned and not removed
-// yet.
+// isKeptOrphan reports whether the resources of a record are orphaned and still there.
 func isKeptOrphan(r *Record) bool { return r.Phase == Orphaned && r.Kept && !r.Removing }
 
-// applyTo implements rows 2 and 15. Resources that were kept when an instance
-// ended are removed by an admin.
+// applyTo implements rows 2 and 15. Kept resources of an ended instance are removed by an admin.
 func (e DestroyNow) applyTo(tx *tx) (Answer, error) {
 	if r := tx.doc.Records[e.ID]; r != nil && isKeptOrphan(r) && tx.command.Actor.Admin {
 		r = tx.edit(r)
@@ -156,8 +152,7 @@ func (e Cancel) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// applyTo implements rows 16 and 19: it repeats the last run. If a run waits
-// between two attempts, the next one starts at once.
+// applyTo implements rows 16 and 19: it repeats the last run, or makes the next attempt start now.
 func (e Retry) applyTo(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbRetry)
 	if err != nil {
@@ -194,9 +189,8 @@ func (e Retry) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// repeatRun fills a run from the last one. The first requester is remembered, since
-// neither that person nor the retrying one may approve it; an approved request stays
-// approved.
+// repeatRun fills a run from the last one. Its first requester may not approve it, nor the retrying
+// one; what was approved stays approved.
 func repeatRun(tx *tx, r *Record, run, last *Run) {
 	run.Source = last.Source
 	run.Snapshot = last.Snapshot
@@ -213,8 +207,7 @@ func repeatRun(tx *tx, r *Record, run, last *Run) {
 	}
 }
 
-// lastTriedRun returns the run that made an instance fail, with its source and
-// parameters.
+// lastTriedRun returns the run that made an instance fail.
 func (r *Record) lastTriedRun() *Run {
 	for i := range r.Runs {
 		if run := r.Runs[i]; (run.Kind == RunApply || run.Kind == RunPlan) && run.Snapshot != "" {
@@ -261,8 +254,7 @@ func (e Update) applyTo(tx *tx) (Answer, error) {
 	return updateOrAsk(tx, r, run, "")
 }
 
-// hasOtherTool reports whether one of template and instance is for a chart and the
-// other for a module: neither tool can update what the other created.
+// hasOtherTool reports whether of template and instance one is a chart: no tool updates both.
 func hasOtherTool(tx *tx, r *Record, t *template.Template) bool {
 	return t != nil && (t.Chart == nil) != (tx.doc.template(r.Snapshot).Chart == nil)
 }

@@ -40,8 +40,7 @@ func (e Create) applyTo(tx *tx) (Answer, error) {
 	return makeInstance(tx, tx.newID(), e), nil
 }
 
-// checkLaunch refuses a launch for which a member of the pool is claimed, or an instance made
-// if there is none.
+// checkLaunch refuses a launch, in which a member of the pool is claimed or an instance made.
 func checkLaunch(tx *tx, e Create, member *Record) error {
 	if err := checkEnabled(tx, e.Template); err != nil {
 		return err
@@ -63,8 +62,7 @@ func checkLaunch(tx *tx, e Create, member *Record) error {
 	return checkRoom(tx)
 }
 
-// checkSame refuses an existing instance in place of the one that the caller asks for
-// if that one has other values. Values that the caller does not name are of no account.
+// checkSame refuses an existing instance that has other values than those that the caller names.
 func (e Create) checkSame(r *Record) error {
 	other := ""
 	for _, name := range e.Given {
@@ -135,8 +133,7 @@ func sizeOf[V ~string | ~[]byte](values map[string]V) int {
 	return n
 }
 
-// findOnlyInstance returns the existing instance of an owner who may have no other or
-// asks for no other.
+// findOnlyInstance returns the instance of an owner who may have, or asks for, no other.
 func findOnlyInstance(tx *tx, e Create) *Record {
 	if (e.Template.PerOwner != 1 || e.Forced) && !e.One {
 		return nil
@@ -164,9 +161,8 @@ func checkEnabled(tx *tx, t *template.Template) error {
 	return nil
 }
 
-// findMember returns the pool member that is claimed next: the oldest of the template's
-// current revision, else the oldest of all, since members of old revisions stay until
-// their successors exist.
+// findMember returns the pool member to claim: the oldest of the current revision, else the oldest
+// of all, which stay until their successors exist.
 func findMember(tx *tx, e Create) *Record {
 	if e.Template.Pool == nil {
 		return nil
@@ -246,8 +242,7 @@ func addRecord(tx *tx, id string, t *template.Template, digest string, s templat
 	})
 }
 
-// applyTo restores the record of an instance that a ledger lost. Its resources
-// exist, so no quota refuses it.
+// applyTo restores a record that a ledger lost. Its resources exist: no quota refuses it.
 func (e Adopt) applyTo(tx *tx) (Answer, error) {
 	r := e.Record.clone()
 	if err := checkAdopt(tx, r, e.Template); err != nil {
@@ -321,10 +316,9 @@ func isValidID(id string) bool {
 	return true
 }
 
-// Launch is [Create] for a request that was stored before the machine was asked: an
-// instance with a given ID, or a pool member that the request claims. What Create would
-// refuse becomes a record too, so that the store can report the outcome: [Rejected] for
-// an instance that was never made; a claimed member is destroyed without an owner.
+// Launch is [Create] for a stored request: an instance with a given ID, or a claimed pool member.
+// What Create would refuse becomes a record: [Rejected] for one that was never made; a claimed
+// member is destroyed without an owner.
 type Launch struct {
 	ID, Of string // Of: name of the template, which may not exist
 	Create

@@ -33,8 +33,7 @@ type deadline struct {
 	at   time.Time
 }
 
-// waitsForClock reports whether a deadline waits while the clock is not trusted: true
-// for all that take something away.
+// waitsForClock reports whether a deadline waits for a trusted clock: all that take something away.
 func (y deadline) waitsForClock() bool {
 	return !slices.Contains([]int{deadlineHoldOff, deadlineNotice, deadlineDestroyAgain, deadlineDrift, deadlineSwitchRequest}, y.what)
 }
@@ -159,10 +158,8 @@ func (d *Document) firstPending(r *Record, now time.Time) (what int, ok bool) {
 	return first, first >= 0
 }
 
-// PendingIDs returns the instances with a passed deadline, soonest first, and the next
-// time at which anything is due, including runs that wait for their time and pools to
-// be refilled; zero: never. Runs that only wait in the queue are due with every
-// [Schedule].
+// PendingIDs returns the instances with a passed deadline, soonest first, and when anything is due
+// next, timed runs and refills included; zero: never. Queued runs are due with every [Schedule].
 func (d *Document) PendingIDs(now time.Time) (ids []string, next time.Time) {
 	var pending []*Record
 	soon := func(at time.Time) {
@@ -199,16 +196,14 @@ func (d *Document) PendingIDs(now time.Time) (ids []string, next time.Time) {
 
 // Templates is what is known of the templates at present.
 type Templates interface {
-	// Known returns the templates, by name, and whether the names of all are known. If
-	// not, a missing template may only be unreadable, so its pool stays; so does that of a
-	// template without a digest.
+	// Known returns the templates by name, and whether all names are known: if not, a missing one
+	// may be unreadable, and its pool stays, like that of a template without digest.
 	Known() (all []template.Entry, complete bool)
 	Current(name string) (*template.Entry, bool)
 }
 
-// Pending returns the events that may change something now. What ends comes first, to
-// make room for what begins. At most concurrency runs are under way at once. next is
-// when more is due if nothing changes; zero: never.
+// Pending returns the events that may change something now, ends before beginnings, with at most
+// concurrency runs under way. next is when more is due; zero: never.
 func (d *Document) Pending(t Templates, concurrency int, now time.Time) (events []Event, next time.Time) {
 	ids, next := d.PendingIDs(now)
 	for _, id := range ids {
@@ -225,8 +220,7 @@ func (d *Document) Pending(t Templates, concurrency int, now time.Time) (events 
 	return append(events, Schedule{Concurrency: concurrency}), next
 }
 
-// fillEvents returns a Fill for every pool: for the templates that have one, and for
-// members whose template is gone.
+// fillEvents returns a Fill for every pool: those of templates, and of members without one.
 func (d *Document) fillEvents(t Templates) []Event {
 	var events []Event
 	pooled := map[string]bool{}
@@ -255,8 +249,7 @@ func (d *Document) fillEvents(t Templates) []Event {
 	return events
 }
 
-// updateEvents returns events for instances whose template or module has another
-// version now, or whose [UpdateAvailable] condition may be outdated.
+// updateEvents returns events for instances whose template, module or update notice is outdated.
 func (d *Document) updateEvents(t Templates) []Event {
 	var events []Event
 	for _, id := range slices.Sorted(maps.Keys(d.Records)) {

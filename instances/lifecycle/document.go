@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// Bounds of a decoded document. Parameter values, up to 16 levels deep, are six levels
-// below its top in a run.
+// Bounds of a decoded document. A parameter, up to 16 levels deep, begins six levels down.
 const (
 	version      = 1
 	maxEncoded   = 64 << 20
@@ -38,9 +37,8 @@ func Encode(d *Document) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Decode reads what [Encode] wrote: up to 64 MiB and 24 levels deep, both checked
-// before anything is decoded. Unknown names are left to the caller. The contents are
-// not checked: see [Check].
+// Decode reads what [Encode] wrote: up to 64 MiB and 24 levels deep, checked before decoding.
+// Unknown names are left to the caller; contents to [Check].
 func Decode(b []byte) (*Document, error) {
 	if len(b) > maxEncoded {
 		return nil, fmt.Errorf("document of instances: %d bytes, maximum is %d", len(b), maxEncoded)
@@ -87,8 +85,7 @@ func hasNil[V any](m map[string]*V) bool {
 
 const maxRecord = 16 << 10 // bytes of a record as JSON, without what a pending update adds
 
-// size returns how many bytes a record takes, without the parameters of a run and of a
-// change that waits for approval.
+// size returns the bytes of a record, without parameters of its run and of what waits.
 func (r *Record) size() int {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -104,8 +101,7 @@ func (r *Record) size() int {
 	return n
 }
 
-// shrink drops the least important parts of a record until it is small enough: texts of
-// old runs, old events and runs, then outputs, the largest first.
+// shrink drops texts of old runs, old events and runs, then the largest outputs, until it fits.
 func (r *Record) shrink() {
 	limit := maxRecord
 	if r.Workspace != "" {
@@ -137,8 +133,7 @@ func (r *Record) shrink() {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// Document is all that the machine knows, and what a ledger stores. A value in a
-// document is never changed: [Machine.Step] copies what it changes.
+// Document is all that the machine knows and a ledger stores. No value in it is ever changed.
 type Document struct {
 	Version   int                           `json:"version"`   // of the format: 1
 	Templates map[string]*template.Template `json:"templates"` // snapshots that records use, by digest
@@ -157,8 +152,7 @@ type Clock struct {
 	Notices []Notice `json:"notices,omitempty"` // about the hold; not yet handed to the queue
 }
 
-// Actor is a caller known to the server, with the owners it may act for. The zero Actor
-// is the server itself.
+// Actor is a known caller, with the owners it may act for. The zero Actor is the server itself.
 type Actor struct {
 	Issuer  string   `json:"issuer,omitempty"`
 	Subject string   `json:"subject,omitempty"`
@@ -206,23 +200,20 @@ type Record struct {
 	Archived bool     `json:"archived,omitempty"` // the archive of a final record is written
 	Removing bool     `json:"removing,omitempty"` // its tags are being removed, then the record
 
-	// Of a workspace only: its name, "" for instances; its runs that wait in the queue
-	// or for confirmation, oldest first; the highest number of a run.
+	// Of a workspace only: its name; its open runs, oldest first; the highest number of a run.
 	Workspace string `json:"workspace,omitempty"`
 	Open      []Run  `json:"open,omitempty"`
 	Numbered  int    `json:"numbered,omitempty"`
 	Latest    *Ref   `json:"latest,omitempty"` // of a workspace: the latest attempt that was begun
 
-	// Pending is what waits for approval before anything runs: the launch of a
-	// requested instance, or a change of an existing one. nil: nothing.
+	// Pending waits for approval before anything runs: a launch, or a change. nil: nothing.
 	Pending  *Pending `json:"pending,omitempty"`
 	Declined string   `json:"declined,omitempty"` // the automatic update that was not approved: see updateOf
 
 	Offer    *Gift          `json:"offer,omitempty"`   // to whom the owner offers it; nil: no offer
 	Approved template.Owner `json:"approved,omitzero"` // owner for whom a launch or update was approved; zero: the present owner, or none
 
-	// Switch is set if the template has a schedule and the instance was ready or
-	// available.
+	// Switch is set with a schedule, once the instance was ready or available.
 	Switch *switching `json:"switch,omitempty"`
 
 	Run  *Run  `json:"run,omitempty"`  // pending, running, or waiting for approval; nil: none
@@ -237,8 +228,7 @@ type Record struct {
 	Next       time.Time                  `json:"next,omitzero"`     // the earliest deadline; zero: none
 }
 
-// Pending is a request that has to be approved. Without Update and Until it is the
-// launch of its record.
+// Pending is a request to be approved; without Update and Until the launch of its record.
 type Pending struct {
 	By     Actor          `json:"by,omitzero"` // the requester; zero: the server
 	At     time.Time      `json:"at"`
@@ -256,8 +246,7 @@ type pendingUpdate struct {
 	Auto       bool                       `json:"auto,omitempty"`       // an automatic update of the server
 }
 
-// Run is one execution of the tool for an instance. N numbers the runs, Attempt counts
-// how often this one was started.
+// Run is one execution of the tool, number N, started Attempt times.
 type Run struct {
 	N       int     `json:"n"`
 	Attempt int     `json:"attempt,omitempty"` // 0: not started yet
@@ -303,8 +292,7 @@ type Run struct {
 	After     *Ref      `json:"after,omitempty"`   // the previous attempt, whose lock may be left
 }
 
-// Ref identifies an attempt. A result counts only if the record's attempt has the same
-// Ref.
+// Ref identifies an attempt. Only results of the record's own attempt count.
 type Ref struct {
 	ID      string  `json:"id"`
 	Kind    RunKind `json:"kind"`

@@ -31,8 +31,7 @@ func retryWait(waits []time.Duration, n int) time.Duration {
 	return waits[min(max(n, 1), len(waits))-1]
 }
 
-// endAttempt handles the end of an attempt: rows 3, 5 to 7, 11, 17, 18 and 23. The end of
-// any attempt other than the record's current one is ignored.
+// endAttempt handles the end of the current attempt, of no other: rows 3, 5 to 7, 11, 17, 18, 23.
 func endAttempt(tx *tx, e Ended) {
 	r := findRunning(tx, e.Ref)
 	if r == nil {
@@ -144,8 +143,7 @@ func failureText(res Result) string {
 
 func isValidPlan(plan string) bool { return plan != "" && len(plan) <= 256 }
 
-// planAgain makes the next attempt plan again, if the plan is reviewed before it is
-// applied.
+// planAgain makes the next attempt plan again, if the plan is reviewed.
 func planAgain(tx *tx, r *Record) {
 	run := r.Run
 	run.Approved = ""
@@ -159,8 +157,7 @@ func planAgain(tx *tx, r *Record) {
 	}
 }
 
-// retryRun implements rows 6 and 7: another attempt, if any are left and the error may be
-// temporary.
+// retryRun implements rows 6 and 7: another attempt, if one is left and the error may pass.
 func retryRun(tx *tx, r *Record, res Result) {
 	run := r.Run
 	text := failureText(res)
@@ -193,8 +190,7 @@ func failInstance(tx *tx, r *Record, result, why string) {
 	}
 }
 
-// recordApplied records the source, template and parameters that a run applied as those
-// of the instance.
+// recordApplied makes what a run applied the source, template and parameters of the instance.
 func recordApplied(tx *tx, r *Record) {
 	run := r.Run
 	requestScheduled(tx, r)
@@ -252,8 +248,7 @@ func (r *Run) stateReached() string {
 	return "started"
 }
 
-// beginLifetime starts the lifetime when an instance is first ready, or when an update
-// gives it one.
+// beginLifetime starts the lifetime at the first ready, or at the update that gives one.
 func beginLifetime(tx *tx, r *Record, t *template.Template, first bool) {
 	if t.TTL == nil || !first && !r.ExpiresAt.IsZero() {
 		return
@@ -284,8 +279,7 @@ func limitConnection(c *template.Connection) *template.Connection {
 	return &template.Connection{Type: clipForeign(c.Type, 32), URL: c.URL, Message: clipForeign(c.Message, maxOutput)}
 }
 
-// reviewPlan implements row 3. The plan of an automatic update is applied if it destroys
-// and replaces nothing.
+// reviewPlan implements row 3. An automatic update that destroys nothing is applied.
 func reviewPlan(tx *tx, r *Record, res Result) {
 	run := r.Run
 	approved := !run.Auto || needsApproval(tx, r, run.Snapshot, template.ApprovalPlan)
@@ -346,8 +340,7 @@ func handleDestroyEnd(tx *tx, r *Record, res Result) {
 	failDestroy(tx, r, RunFailed, fmt.Sprintf("destroy failed %d times: %s", run.Failures, text))
 }
 
-// failDestroy ends a destroy run that left resources: it is retried in a day, or on
-// request.
+// failDestroy ends a destroy run that left resources: again in a day, or on request.
 func failDestroy(tx *tx, r *Record, result, why string) {
 	endRun(tx, r, result, r.Run.Error)
 	r.Phase = DestroyFailed

@@ -22,8 +22,7 @@ const (
 	daily         = 24 * time.Hour
 )
 
-// template returns a snapshot. If the document does not have it, the result is an empty
-// template, so that a record can always end.
+// template returns a snapshot, or an empty template, so that a record can always end.
 func (d *Document) template(digest string) *template.Template {
 	if t := d.Templates[digest]; t != nil {
 		return t
@@ -83,9 +82,8 @@ func setEndAfter(tx *tx, r *Record, d time.Duration) {
 	setEnd(tx, r, end)
 }
 
-// restoreEnd restores the end that the launch gave to an instance that was never ready
-// and is run again, since its failure may have brought the end forward. Repeating this
-// does not extend the lifetime.
+// restoreEnd restores the end of an instance that was never ready and runs again: its failure may
+// have brought it forward. Repeating it extends nothing.
 func restoreEnd(tx *tx, r *Record, snapshot string) {
 	end := r.Since.Add(r.TTL + runTime(tx.doc.template(snapshot)))
 	if left := end.Sub(tx.now); r.ReadyAt.IsZero() && left >= template.MinTTL && end.After(r.ExpiresAt) {
@@ -101,8 +99,7 @@ func setEnd(tx *tx, r *Record, end time.Time) {
 	armNotices(tx, r)
 }
 
-// endOf returns when an instance ends, protection included; zero: never. It needs the
-// template only for how long protection lasts.
+// endOf returns when an instance ends, protection included; zero: never.
 func (d *Document) endOf(r *Record) time.Time {
 	if r.ExpiresAt.IsZero() {
 		return time.Time{}
@@ -119,8 +116,7 @@ func (d *Document) endOf(r *Record) time.Time {
 	return time.Time{}
 }
 
-// isExpired reports whether the end of an instance has come and the clock is not held. It
-// is checked before anything else of a record.
+// isExpired reports whether the end has come and the clock is not held.
 func isExpired(tx *tx, r *Record) bool {
 	what, ok := tx.doc.firstPending(r, tx.now)
 	return ok && what == deadlineEnd
@@ -138,8 +134,7 @@ func expireInstance(tx *tx, r *Record) {
 	startDestroy(tx, r, "it has expired")
 }
 
-// orphanExpired keeps the resources of an expired instance for an admin to remove, once
-// no apply is running.
+// orphanExpired keeps an expired instance's resources for an admin, once no apply runs.
 func orphanExpired(tx *tx, r *Record) {
 	if r.Run.Active() && r.Run.Kind != RunDrift {
 		r.Then = nil
@@ -180,8 +175,7 @@ func (e Extend) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// applyExtension applies an extension. The lifetime of an instance that was never ready
-// has not begun, so the lifetime grows too.
+// applyExtension applies an extension; before the first ready it lengthens the lifetime.
 func applyExtension(tx *tx, r *Record, end time.Time, by time.Duration) {
 	if r.ReadyAt.IsZero() {
 		r.TTL += min(by, growthLeft(tx, r, tx.doc.template(r.Snapshot).TTL))
@@ -190,8 +184,7 @@ func applyExtension(tx *tx, r *Record, end time.Time, by time.Duration) {
 	setEnd(tx, r, end)
 }
 
-// growthLeft returns by how much the lifetime of an instance that was never ready may
-// grow.
+// growthLeft returns how much longer the lifetime may be that has not begun.
 func growthLeft(tx *tx, r *Record, ttl *template.TTL) time.Duration {
 	if tx.command.Actor.Admin || ttl == nil || ttl.Max == 0 {
 		return maxLife
@@ -199,8 +192,7 @@ func growthLeft(tx *tx, r *Record, ttl *template.TTL) time.Duration {
 	return max(ttl.Max-r.TTL, 0)
 }
 
-// isEndUnapproved reports whether an end has to be approved: one beyond the template's
-// default lifetime, if launches need approval.
+// isEndUnapproved reports whether an end beyond the template's default has to be approved.
 func isEndUnapproved(tx *tx, r *Record, end time.Time) bool {
 	t := tx.doc.template(r.Snapshot)
 	if t.Approval != template.ApprovalRequest || t.TTL == nil {

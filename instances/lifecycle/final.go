@@ -12,8 +12,7 @@ import (
 
 const maxFinal = 20 // final records of an owner
 
-// startDestroy starts the destruction of an instance: rows 4, 9, 13, 15 and 19. A running
-// attempt is stopped first; if no apply was ever begun, there is nothing to destroy.
+// startDestroy starts to destroy: rows 4, 9, 13, 15 and 19. A running attempt is stopped first.
 func startDestroy(tx *tx, r *Record, why string) {
 	r.Phase = Destroying
 	r.Reason = clipForeign(why, maxText)
@@ -47,9 +46,8 @@ func queueDestroy(tx *tx, r *Record) {
 	queueRun(tx, r, newDestroyRun(tx, r))
 }
 
-// newDestroyRun returns a run that destroys what was applied last, successfully or not:
-// the state may need its providers. A change that failed before it applied anything is
-// no obstacle: neither its version nor its values count.
+// newDestroyRun returns a run that destroys what was applied last, successfully or not. A change
+// that failed before it applied is no obstacle: neither its version nor its values count.
 func newDestroyRun(tx *tx, r *Record) *Run {
 	run := newRun(tx, r, RunDestroy)
 	for i := range r.Runs {
@@ -105,8 +103,7 @@ func finishRecord(tx *tx, r *Record, p Phase, why string) {
 	trimFinal(tx, r.Owner)
 }
 
-// hasRun reports whether an attempt of a record was ever begun, so that other data than
-// the record may exist.
+// hasRun reports whether an attempt was ever begun, which may have left other data.
 func (r *Record) hasRun() bool {
 	return r.Applied || slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Attempt > 0 })
 }
@@ -130,8 +127,7 @@ func trimFinal(tx *tx, o template.Owner) {
 	}
 }
 
-// removeRecord implements row 22: the archive of a record is written first, then its
-// tags are removed, then the record.
+// removeRecord implements row 22: it writes the archive, removes the tags, then the record.
 func removeRecord(tx *tx, r *Record) {
 	if !r.hasRun() {
 		tx.dropRecord(r)

@@ -9,9 +9,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// Gift is an offer of an instance to an owner for whom the present owner does not act.
-// Until it is accepted, nothing else of the instance changes, and the instance counts
-// as the present owner's.
+// Gift is an offer of an instance to an owner for whom the present one, whose it stays until the
+// offer is accepted, does not act.
 type Gift struct {
 	To template.Owner `json:"to"` // of the issuer of the owner
 	By Actor          `json:"by"`
@@ -21,10 +20,9 @@ type Gift struct {
 // Until returns when the offer lapses.
 func (g *Gift) Until() time.Time { return g.At.Add(offerWaits) }
 
-// applyTo implements row 21. An owner may give an instance to themselves or to
-// one of their groups, an admin to any owner; it counts against the new owner's quota.
-// To others an owner offers it, and withdraws the offer by a transfer to the present
-// owner.
+// applyTo implements row 21. An owner may give to themselves or a group of theirs, an admin to
+// anybody, within the new owner's quota. To others an owner offers, and withdraws by a transfer to
+// the present owner.
 func (e Transfer) applyTo(tx *tx) (Answer, error) {
 	r, err := findInstance(tx, e.ID, verbTransfer)
 	if err != nil {
@@ -50,8 +48,7 @@ func (e Transfer) applyTo(tx *tx) (Answer, error) {
 	return giveInstance(tx, r, e.To, "transferred"), nil
 }
 
-// giveInstance makes to the owner of an instance, and ends any offer. Approvals for the
-// previous owner do not apply to the new one, and a pending change is dropped.
+// giveInstance gives an instance to another owner. Offers, approvals and pending changes end.
 func giveInstance(tx *tx, r *Record, to template.Owner, action string) Answer {
 	r = tx.edit(r)
 	if r.Approved.ID == "" && needsApproval(tx, r, "", template.ApprovalRequest) {
@@ -82,8 +79,7 @@ func offerInstance(tx *tx, r *Record, to template.Owner) (Answer, error) {
 	return Answer{Status: 202, Record: r}, nil
 }
 
-// applyTo implements row 24: the recipient accepts an offer, within the recipient's
-// limits, or declines it.
+// applyTo implements row 24: the recipient accepts an offer, within limits, or declines it.
 func (e Take) applyTo(tx *tx) (Answer, error) {
 	v := verbTake
 	if e.No {
@@ -134,8 +130,7 @@ func (a Actor) canActFor(o template.Owner) bool {
 	return a.isOwner(o) || o.Kind == template.OwnerGroup && o.Issuer == a.Issuer && slices.Contains(a.Groups, o.ID)
 }
 
-// checkOffer checks that an offered instance is live and offered to another owner of the
-// same issuer.
+// checkOffer checks that an offered instance is live, and the other owner of the same issuer.
 func checkOffer(_ *Document, _ string, r *Record) string {
 	g := r.Offer
 	switch {

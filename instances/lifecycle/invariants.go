@@ -17,10 +17,8 @@ type violation struct {
 	Text string
 }
 
-// Check returns what no step leaves behind, in the order of IDs. Work must not continue
-// with a record that breaks a rule: readers of a document set it aside and show it.
-// Limits belong to the document as a whole, since no single record over a limit is the
-// wrong one.
+// Check returns what no step leaves behind, in the order of IDs. Readers set such a record aside
+// and show it. Limits belong to the whole document: no single record is the wrong one.
 func Check(d *Document) []violation {
 	var all []violation
 	ofInstances := instanceRules()
@@ -68,8 +66,7 @@ func checkIdentity(d *Document, id string, r *Record) string {
 	return checkPending(d, r)
 }
 
-// checkPending checks that what waits for approval is the launch of a requested instance,
-// or a change of an existing one.
+// checkPending checks that what waits is a requested launch, or a change of what exists.
 func checkPending(d *Document, r *Record) string {
 	p := r.Pending
 	if p == nil {
@@ -85,8 +82,7 @@ func checkPending(d *Document, r *Record) string {
 	return ""
 }
 
-// checkOwner checks that an owner came by creation, claim, transfer or offer, and that a
-// claim came only from a pool.
+// checkOwner checks that an owner came by creation, claim of a pool's member, transfer or offer.
 func checkOwner(_ *Document, _ string, r *Record) string {
 	has := r.Owner.ID != ""
 	switch {
@@ -212,8 +208,7 @@ func checkFinal(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// checkAttempts checks that a running attempt has a number and a nonce, and applies
-// only an approved plan.
+// checkAttempts checks that a running attempt has number and nonce, and applies an approved plan.
 func checkAttempts(_ *Document, _ string, r *Record) string {
 	run := r.Run
 	switch {
@@ -230,16 +225,14 @@ func checkAttempts(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// scope is what a limit counts: instances of a template, and of an owner unless it is
-// zero.
+// scope is what a limit counts: instances of a template, and of an owner if not zero.
 type scope struct {
 	owner    template.Owner
 	template string
 }
 
-// exceededLimits checks the limits of templates. At most n records can have been made
-// under a limit of n or less; later ones may have come under a higher limit. Records
-// that an admin forced, or whose template an update changed, are not counted.
+// exceededLimits checks the limits of templates: at most n records can be made under a limit of n.
+// What an admin forced, or an update moved, is not counted.
 func (d *Document) exceededLimits() []violation {
 	have := map[scope][]int{} // limits of the records that count
 	for _, r := range d.Records {

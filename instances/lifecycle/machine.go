@@ -23,11 +23,10 @@ type Limits struct {
 	ApprovalSelf bool // the requester of a run may approve it
 }
 
-// Step returns the document after a command, the effects to carry out, and the answer
-// for the caller. It does not change d and copies what it changes; a command that
-// changes nothing returns d, so nothing need be stored. Time never goes back behind the
-// last commit. An error of one of the kinds of this package comes with d and no
-// effects: the command is refused without a trace.
+// Step returns the document after a command, the effects to carry out, and the answer. It copies
+// what it changes; a command that changes nothing returns d. Time never goes back behind the last
+// commit. An error of this package's kinds comes with d and no effects: the command is refused
+// without a trace.
 func (m *Machine) Step(d *Document, c Command, now time.Time) (*Document, []Effect, Answer, error) {
 	now = laterOf(now.UTC().Round(0), d.Clock.At)
 	if p, ok := c.Event.(Reconcile); ok {
@@ -88,9 +87,8 @@ func (Reconcile) applyTo(*tx) (Answer, error) {
 type Store interface {
 	// View returns the document as it was committed last.
 	View(ctx context.Context) (View, error)
-	// Do returns when the command is committed or refused: errors are those of
-	// [Machine.Step], and ErrNoLeader if it is not known whether it
-	// was committed; then it may be sent again under its key.
+	// Do returns when the command is committed or refused, with the errors of [Machine.Step], and
+	// ErrNoLeader if that is unknown; it may be sent again under its key.
 	Do(ctx context.Context, c Command) (Answer, error)
 }
 
@@ -99,13 +97,11 @@ type Command struct {
 	Event Event
 	Actor Actor // the caller; zero: the server
 
-	// Key, Caller and Digest are set for requests that may be repeated, else "". Key is
-	// a hash of caller, method, path and the caller's key; Digest one of query and
-	// body.
+	// Key, a hash of caller, method, path and key, Caller and Digest, of query and body, are set
+	// for requests that may be repeated.
 	Key, Caller, Digest string
 
-	// Of is the instance that the rights of the caller were decided for, if any, and Owner
-	// whom it belonged to then: another owner decides about it now.
+	// Of is the instance for which rights were decided, and Owner whose it was then.
 	Of    string
 	Owner template.Owner
 
@@ -113,8 +109,7 @@ type Command struct {
 	Seed [32]byte
 }
 
-// Event is one of the event types of this file and of workspace.go. One of the server
-// that does not fit its record changes nothing.
+// Event is one of the types here and in workspace.go. One that does not fit changes nothing.
 type Event interface {
 	applyTo(tx *tx) (Answer, error)
 }
@@ -206,8 +201,7 @@ type (
 		Source   template.Source
 		Invalid  string // why the template cannot be used; it pauses the pool
 	}
-	// UpdateCheck reports the newest version of a template to one of its instances,
-	// which is then updated or shows that an update is available.
+	// UpdateCheck tells an instance the newest version, which it takes or shows.
 	UpdateCheck struct {
 		ID       string
 		Template *template.Template
@@ -230,25 +224,21 @@ type (
 	Ended struct {
 		Ref    Ref
 		Result Result
-		// Connection is the template's connection with the outputs filled in, of a
-		// successful apply.
+		// Connection is the template's, with the outputs of a successful apply.
 		Connection *template.Connection
 	}
 	// Noticed reports that a notice was handed to the queue. ID is that of the effect.
 	Noticed struct{ ID, Notice string }
-	// Archived reports that the archive of a final record was written. The record is
-	// cut then.
+	// Archived reports that a final record's archive is written. The record is cut then.
 	Archived struct{ ID string }
-	// Removed reports that only the final record itself is left. The record is dropped
-	// then.
+	// Removed reports that only the final record is left. It is dropped then.
 	Removed struct{ ID string }
 	// ClockHeld stops expiry until clocks agree; an empty Reason lets it continue.
 	ClockHeld struct{ Reason string }
 	// Prune removes the stored answers of requests that are too old.
 	Prune struct{}
-	// Reconcile holds the events that the server finds due at one time, committed
-	// together. They are applied in order as if each came alone, with a seed derived
-	// from the command's seed and the index; refused events are skipped.
+	// Reconcile holds what is due at one time, committed together: applied in order, as if alone,
+	// each with a seed derived from the command's; what is refused is skipped.
 	Reconcile struct{ Events []Event }
 )
 
@@ -266,8 +256,7 @@ type Result struct {
 	Resources int                        `json:"resources"`           // in the last state; -1: not known
 	State     bool                       `json:"state,omitempty"`     // a state was stored
 	Untouched bool                       `json:"untouched,omitempty"` // it ended before the tool was told to apply anything
-	// Left has the addresses of resources that a destroy left behind, since their
-	// configuration says so: at most MaxLeft, of up to MaxLeftAddress bytes.
+	// Left has what a destroy left behind: up to MaxLeft addresses of MaxLeftAddress bytes.
 	Left    []string `json:"left,omitempty"`
 	Changes bool     `json:"changes,omitempty"` // the plan of a workspace changes something, perhaps outputs only
 }
@@ -288,14 +277,12 @@ const (
 	Stale     = "stale" // the approved plan no longer matches
 )
 
-// Effect is an action for the caller of [Machine.Step] after the document was stored.
-// Each may be repeated.
+// Effect is what to do once the document is stored. It may be repeated.
 type Effect struct {
 	Kind   string // one of the constants
 	Ref    Ref    // of StartRun, CancelRun, KillRun; else only ID is set: for Notify it may also be a template, meaning its pool, or "clock"
 	Notice Notice
-	// Again is set by [Machine.Outstanding]: the previous leader may have started the
-	// attempt, so look for it before starting it.
+	// Again: an earlier leader may have started the attempt, so look for it first.
 	Again bool
 }
 

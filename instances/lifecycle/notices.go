@@ -32,8 +32,7 @@ const (
 	maxUnreported = 12      // notices of a record besides those before its end
 )
 
-// addNotice adds a notice about an instance. One without an owner has nobody to send it
-// to.
+// addNotice adds a notice about an instance that has an owner.
 func addNotice(tx *tx, r *Record, kind string) {
 	switch {
 	case r.Owner.ID != "":
@@ -60,8 +59,7 @@ func appendNotice(tx *tx, notices []Notice, of, kind string) []Notice {
 	return append(slices.Clone(notices), n)
 }
 
-// markNoticed records that a notice was handed to the queue. Notices before an end, and
-// the last one of a protected instance, are kept so that they are not sent again.
+// markNoticed records that a notice was queued; those before an end are kept, to be sent once.
 func markNoticed(tx *tx, e Noticed) {
 	if r := tx.doc.Records[e.ID]; r != nil {
 		if notices, ok := markSent(r.Notices, e.Notice); ok {
@@ -144,8 +142,7 @@ func (r *Record) hasNotice(kind string) bool {
 	return slices.ContainsFunc(r.Notices, func(n Notice) bool { return n.Kind == kind })
 }
 
-// reportEnd adds a notice of the coming end: once for each lead time, and only the last
-// of several that passed together.
+// reportEnd adds a notice of the coming end, once a lead time, the last of several passed ones.
 func reportEnd(tx *tx, r *Record) {
 	last := time.Duration(-1)
 	for _, lead := range tx.doc.leadTimes(r) {

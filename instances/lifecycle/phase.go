@@ -32,8 +32,7 @@ func (p Phase) IsKnown() bool {
 		Destroying, DestroyFailed, Destroyed, Orphaned, Rejected}, p)
 }
 
-// Live reports whether an instance of the phase counts as existing: it has, or may
-// have, resources.
+// Live reports whether an instance counts as existing: it has, or may have, resources.
 func (p Phase) Live() bool { return p != Destroyed && p != Orphaned && p != Rejected }
 
 // RunKind is what a run does.
@@ -115,9 +114,8 @@ func phaseAdmits(v verb, p Phase) bool {
 	return false
 }
 
-// admitsVerb reports whether a verb applies to a change that waits for approval, or to a
-// run between two attempts: a retry starts the next attempt at once, a cancel stops
-// retrying a destroy.
+// admitsVerb reports whether a verb applies to what waits for approval, or between two attempts:
+// retry starts the next one now, cancel ends retrying.
 func (r *Record) admitsVerb(v verb, now time.Time) bool {
 	switch v {
 	case verbApprove, verbReject:
@@ -135,8 +133,7 @@ func canExpire(p Phase) bool {
 	return p.Live() && !slices.Contains([]Phase{Requested, Available, Destroying, DestroyFailed}, p)
 }
 
-// findInstance returns the record that a caller's event concerns. It refuses what the
-// phase does not allow; a record whose end has come counts as ended.
+// findInstance returns the record of an event, and refuses what its phase, or its end, forbids.
 func findInstance(tx *tx, id string, v verb) (*Record, error) {
 	r := tx.doc.Records[id]
 	switch {

@@ -22,8 +22,7 @@ const (
 // updateOf identifies an update: a template and a version of its module.
 func updateOf(snapshot string, s template.Source) string { return snapshot + " " + s.Digest }
 
-// revisionOf identifies what the runs of a pool member are made of. Other changes of a
-// template, as of its title or the size of its pool, leave the members as they are.
+// revisionOf identifies what a pool member's runs are made of: not its title, nor the pool's size.
 func revisionOf(t *template.Template, s template.Source) string {
 	b, err := json.Marshal(struct {
 		Path        string
@@ -43,8 +42,7 @@ func (d *Document) revision(r *Record) string { return revisionOf(d.template(r.S
 // isUnclaimed reports whether a pool made the instance and nobody owns it yet.
 func (r *Record) isUnclaimed() bool { return r.Pooled && r.Owner.ID == "" }
 
-// poolMembers returns the records of a template that a pool made and that have no owner,
-// oldest first.
+// poolMembers returns a template's records that a pool made and nobody owns, oldest first.
 func (d *Document) poolMembers(template string, which func(*Record) bool) []*Record {
 	var all []*Record
 	for _, r := range d.Records {
@@ -58,8 +56,7 @@ func (d *Document) poolMembers(template string, which func(*Record) bool) []*Rec
 	return all
 }
 
-// fillPool keeps a pool at its size: it makes members, and drains surplus and outdated
-// ones.
+// fillPool keeps a pool at its size: it makes members, drains surplus and outdated ones.
 func fillPool(tx *tx, e Fill) {
 	t := e.Template
 	if e.Invalid != "" {
@@ -76,8 +73,7 @@ func fillPool(tx *tx, e Fill) {
 	refillPool(tx, e, revision)
 }
 
-// revisePool records what members are made of now. A change resumes a pool that the
-// machine paused.
+// revisePool records what members are made of. A change resumes a paused pool.
 func revisePool(tx *tx, name, revision string) {
 	p := tx.doc.Pools[name]
 	if p != nil && p.Revision == revision {
@@ -115,9 +111,8 @@ func refillPool(tx *tx, e Fill, revision string) {
 	}
 }
 
-// drainPool implements row 9, without age: of the available members, those beyond the
-// size go, old revisions first. If the template's limit leaves no room for a successor,
-// one old member is drained at a time.
+// drainPool implements row 9: available members beyond the size go, old revisions first; one at a
+// time if the template's limit leaves no room for a successor.
 func drainPool(tx *tx, t *template.Template, revision string) {
 	if tx.doc.Clock.Held != "" {
 		return
@@ -135,8 +130,7 @@ func drainPool(tx *tx, t *template.Template, revision string) {
 	}
 }
 
-// isPoolStuck reports whether no successor of an old member can be made, because the
-// template's limit is used up and no member is being made or destroyed.
+// isPoolStuck reports whether the limit leaves no room for a successor, and none is under way.
 func isPoolStuck(tx *tx, t *template.Template, available []*Record, revision string) bool {
 	if len(available) == 0 || tx.doc.revision(available[0]) == revision || t.Limit() == 0 || tx.doc.countOf(t.Name) < t.Limit() {
 		return false
@@ -190,8 +184,7 @@ func pausePool(tx *tx, name, why, revision string) {
 	p.Notices = appendNotice(tx, p.Notices, name, noticePool)
 }
 
-// countMemberFailure makes a pool wait longer after each failure in a row, and pauses it
-// after [poolFailures]. One failed member is kept as evidence.
+// countMemberFailure lets a pool wait longer after each failure, and pauses it at [poolFailures].
 func countMemberFailure(tx *tx, r *Record) {
 	for _, old := range tx.doc.poolMembers(r.Template, func(o *Record) bool {
 		return o.Phase == Failed && o.ID != r.ID && o.Protected == ""
@@ -214,8 +207,7 @@ func clearMemberFailures(tx *tx, name string) {
 	}
 }
 
-// checkUpdate shows that an update is available, and applies it if the template says
-// so.
+// checkUpdate shows that an update is available, or applies it.
 func checkUpdate(tx *tx, e UpdateCheck) {
 	r := tx.doc.Records[e.ID]
 	if r == nil || r.Owner.ID == "" || !canExpire(r.Phase) || isExpired(tx, r) {
@@ -241,8 +233,7 @@ func checkUpdate(tx *tx, e UpdateCheck) {
 	}
 }
 
-// canUpdateItself reports whether an instance takes newer versions automatically, and can
-// now.
+// canUpdateItself reports whether an instance takes newer versions, and can now.
 func canUpdateItself(tx *tx, r *Record) bool {
 	idle := r.Pending == nil && r.Then == nil && (r.Run == nil || r.Run.Kind == RunDrift)
 	return r.Phase == Ready && idle && tx.doc.template(r.Snapshot).Update == "auto"

@@ -20,10 +20,9 @@ type Quota struct {
 	Group     int
 }
 
-// Counts reports whether an instance counts against limits: live ones do, and those
-// that expired, were orphaned and not yet removed by an admin. A failed one without
-// resources does not, unless a change of it waits for approval; nor does it while it is
-// destroyed, since other instances may have taken its place.
+// Counts reports whether an instance counts against limits: live ones do, and orphans that nobody
+// removed. A failed one without resources counts only while a change of it waits; not while it is
+// destroyed.
 func (r *Record) Counts() bool {
 	bare := r.Empty || !r.Applied
 	if bare && isIdle(r) && r.Owner.ID != "" && r.Pending == nil {
@@ -38,8 +37,7 @@ func isIdle(r *Record) bool {
 	return r.Phase == Failed || ends && (r.Run == nil || r.Run.Kind == RunDestroy)
 }
 
-// checkCountsAgain refuses a run of an instance that counts against no limit now, if
-// counting it would exceed a limit.
+// checkCountsAgain refuses a run of an uncounted instance that would then exceed a limit.
 func checkCountsAgain(tx *tx, r *Record) error {
 	if r.Counts() || r.Forced || r.Phase != Failed {
 		return nil
@@ -51,8 +49,7 @@ func checkCountsAgain(tx *tx, r *Record) error {
 	return checkTemplateLimit(tx, t)
 }
 
-// Quotas returns the limits that a template and the server set for an owner, and how
-// much of each is used. The actor's groups count if the actor is the owner.
+// Quotas returns what limits an owner has, and how much is used; with groups for the actor.
 func (m *Machine) Quotas(d *Document, t *template.Template, o template.Owner, a Actor) []QuotaError {
 	var all []QuotaError
 	what := nameOwner(o, a)
@@ -99,8 +96,7 @@ func (d *Document) usageOf(o template.Owner, of func(*Record) bool) QuotaError {
 	return q
 }
 
-// highestQuota returns the highest limit of the server that applies to an owner and a
-// template, and which templates it counts.
+// highestQuota returns the server's highest limit for an owner and template, and what it counts.
 func (m *Machine) highestQuota(name string, o template.Owner, a Actor) (limit int, templates []string, ok bool) {
 	for _, q := range m.Limits.Quotas {
 		n := q.Group
@@ -127,8 +123,7 @@ func (q Quota) appliesTo(o template.Owner, a Actor) bool {
 	return a.isOwner(o) && slices.ContainsFunc(a.Groups, func(g string) bool { return slices.Contains(q.Groups, g) })
 }
 
-// checkQuotas refuses one more instance of an owner that is at a limit; except is not
-// counted.
+// checkQuotas refuses one more instance of an owner at a limit; except is not counted.
 func checkQuotas(tx *tx, t *template.Template, o template.Owner, except *Record) error {
 	for _, q := range tx.machine.Quotas(tx.doc, t, o, tx.command.Actor) {
 		if except != nil && slices.Contains(q.IDs, except.ID) {

@@ -15,8 +15,7 @@ const (
 	maxRequests = 2000
 )
 
-// answerCommand returns the stored answer of a repeated request, and dispatches any
-// other.
+// answerCommand returns the stored answer of a repeated request, or dispatches it.
 func answerCommand(tx *tx) (Answer, error) {
 	key := tx.command.Key
 	if key == "" {
@@ -38,8 +37,7 @@ func answerCommand(tx *tx) (Answer, error) {
 	return a, err
 }
 
-// applyAllowed refuses a request about an instance that got another owner since its rights
-// were decided.
+// applyAllowed refuses a request if the instance got another owner since its rights were decided.
 func applyAllowed(tx *tx) (Answer, error) {
 	c := tx.command
 	if r := tx.doc.Records[c.Of]; r != nil && !c.Actor.Admin && !r.Owner.Same(c.Owner) {
@@ -48,8 +46,7 @@ func applyAllowed(tx *tx) (Answer, error) {
 	return c.Event.applyTo(tx)
 }
 
-// findByKey returns the record that a Create with this key made or claimed, at any time
-// before.
+// findByKey returns the record that a Create with this key ever made or claimed.
 func findByKey(tx *tx, key string) *Record {
 	if _, ok := tx.command.Event.(Create); !ok {
 		return nil
@@ -76,8 +73,7 @@ func rememberAnswer(tx *tx, a Answer) {
 	tx.editRequests()[tx.command.Key] = q
 }
 
-// surplusRequest returns the key of the oldest answer of the caller with the most
-// answers.
+// surplusRequest returns the oldest answer's key, of the caller with the most.
 func surplusRequest(tx *tx) string {
 	count := map[string]int{}
 	limit := ""
@@ -109,8 +105,7 @@ func pruneRequests(tx *tx) {
 	}
 }
 
-// Errors of [Machine.Step] and of checks, besides [template.ErrInvalid]. Refusals wrap
-// one of them.
+// Errors of [Machine.Step] and checks, besides [template.ErrInvalid]; refusals wrap one.
 var (
 	ErrNotFound  = errors.New("no such instance")
 	ErrPhase     = errors.New("not in this phase") // the instance cannot do this now

@@ -56,8 +56,7 @@ func (r *Record) FindRun(n int) *Run {
 	return nil
 }
 
-// HasEnded reports whether an attempt is known to have ended, which is any but the active
-// one. A replica whose copy is behind may not know it yet.
+// HasEnded reports whether an attempt is known here to have ended: any but the active one.
 func (r *Record) HasEnded(n, attempt int) bool {
 	run := r.FindRun(n)
 	switch {
@@ -76,8 +75,7 @@ func (r *Run) HasPlanWaiting() bool {
 	return r.Result == "" && r.Plan != "" && r.Approved == "" && !r.Active()
 }
 
-// PlanRef identifies the attempt that made the plan of a run; without a nonce it is no
-// longer known.
+// PlanRef identifies the attempt that made a run's plan; without nonce it is not known.
 func (r *Run) PlanRef(id string) Ref {
 	ref := r.Ref(id)
 	if r.Kind != RunApply || r.Planned == 0 {
@@ -107,8 +105,7 @@ func (r *Record) lastRunNumber() int {
 	return n
 }
 
-// newRun returns a run of the record's source and snapshot. After a failed stop or start
-// it repeats that too.
+// newRun returns a run of the record's source and snapshot, and repeats a failed switch.
 func newRun(tx *tx, r *Record, kind RunKind) *Run {
 	run := &Run{
 		N: r.lastRunNumber() + 1, Kind: kind, By: tx.storedActor(), QueuedAt: tx.now,
@@ -128,8 +125,7 @@ func queueRun(tx *tx, r *Record, run *Run) {
 	awaitAttempt(tx, r, 0, WaitQueued, "")
 }
 
-// needsPlanFirst reports whether a plan is reviewed, by an approver or by the machine,
-// before it is applied.
+// needsPlanFirst reports whether a plan is reviewed, by a person or the machine, before its apply.
 func needsPlanFirst(tx *tx, r *Record, run *Run) bool {
 	return run.Auto || needsApproval(tx, r, run.Snapshot, template.ApprovalPlan)
 }
@@ -166,8 +162,7 @@ func stopRun(tx *tx, r *Record, why string) {
 	tx.addEffect(CancelRun, r.Run.Ref(r.ID))
 }
 
-// endRun moves the run of a record to the ended ones. The newest run that did not succeed
-// keeps its snapshot and parameters, for a retry and for a destroy.
+// endRun moves a run to the ended ones. The newest failed one keeps what a retry needs.
 func endRun(tx *tx, r *Record, result, text string) {
 	run := *r.Run
 	changes := run.Kind == RunApply || run.Kind == RunPlan
@@ -202,9 +197,8 @@ func (r *Record) forgetRuns() {
 	}
 }
 
-// scheduleRuns starts as many waiting runs as fit: destroys first, then those requested
-// by users, then pools, then drift; within that, owners served longest ago come first.
-// One owner has at most half of the concurrency, rounded up, not counting destroys.
+// scheduleRuns starts waiting runs that fit: destroys, users' runs, pools, drift; owners served
+// longest ago first, each up to half of the concurrency, destroys aside.
 func scheduleRuns(tx *tx, e Schedule) {
 	for {
 		r := tx.doc.nextToStart(tx.now, e.Concurrency)
@@ -335,8 +329,7 @@ func (r *Record) priority() int {
 	return 1
 }
 
-// findRunning returns the record of an attempt; nil if the attempt is not the record's
-// current one.
+// findRunning returns the record whose current attempt it is, or nil.
 func findRunning(tx *tx, ref Ref) *Record {
 	r := tx.doc.Records[ref.ID]
 	if r == nil || !r.Run.Active() || r.Run.Ref(r.ID) != ref || ref.Nonce == "" {
@@ -369,8 +362,7 @@ func recordWait(tx *tx, e Wait) {
 	}
 }
 
-// Outstanding returns the effects that a new leader repeats: those of whatever the
-// document says was begun and may not be done.
+// Outstanding returns the effects that a new leader repeats: begun, and maybe not done.
 func (m *Machine) Outstanding(d *Document) []Effect {
 	var all []Effect
 	for _, id := range sortedKeys(d.Records) {
@@ -397,8 +389,7 @@ func (m *Machine) Outstanding(d *Document) []Effect {
 	return all
 }
 
-// outstandingEffects returns the effects that may not have been carried out for an
-// attempt. A started attempt is included, because its end is still to be reported.
+// outstandingEffects returns what may not be done for an attempt; its end is still to be reported.
 func (r *Run) outstandingEffects(ref Ref) []Effect {
 	all := []Effect{{Kind: StartRun, Ref: ref}}
 	if r.Cancel != "" {
@@ -410,9 +401,8 @@ func (r *Run) outstandingEffects(ref Ref) []Effect {
 	return all
 }
 
-// QueuePosition returns the position of an instance's run among those waiting in the
-// queue, counted from 1, as of the last commit; 0: it runs, or waits for something else.
-// Limits per owner may let a later one start first.
+// QueuePosition returns the place of an instance's run in the queue, from 1, as of the last commit;
+// 0: it does not wait there. Limits per owner may change the order.
 func (d *Document) QueuePosition(id string) int {
 	r := d.Records[id]
 	if r == nil || !r.Run.isWaiting() {
@@ -428,8 +418,7 @@ type WaitState struct {
 	Message  string `json:"message,omitempty"`
 }
 
-// WaitOf returns why a run of a record does not proceed; zero: it does, its plan waits for a
-// decision, or it has ended.
+// WaitOf returns why a run does not proceed; zero: it does, waits for a decision, or has ended.
 func (d *Document) WaitOf(r *Record, run *Run) WaitState {
 	switch {
 	case run.Result != "" || run.HasPlanWaiting():

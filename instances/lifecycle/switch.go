@@ -13,8 +13,7 @@ type switching struct {
 	Stopped  bool      `json:"stopped,omitempty"`  // as applied last
 	StopsAt  time.Time `json:"stops_at,omitzero"`  // the next time by the schedule; zero: only on request
 	StartsAt time.Time `json:"starts_at,omitzero"` // likewise
-	// Requested is the latest request, stop or start, that is not yet carried out; "":
-	// none. It replaces an earlier one.
+	// Requested is the latest stop or start that is not carried out; "": none.
 	Requested   string    `json:"said,omitempty"`
 	RequestedAt time.Time `json:"said_at,omitzero"`
 	RequestedBy Actor     `json:"said_by,omitzero"` // zero: the schedule
@@ -33,8 +32,7 @@ func wordOf(stop bool) string {
 	return wordStart
 }
 
-// applyTo handles the request of a person. It holds until the next time of the
-// schedule.
+// applyTo handles a person's request, which holds until the schedule's next time.
 func (e Switch) applyTo(tx *tx) (Answer, error) {
 	v := verbStart
 	if e.Stop {
@@ -64,8 +62,7 @@ func (e Switch) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 202, Record: r}, nil
 }
 
-// isToBeStopped reports whether an instance will be stopped once all requests are carried
-// out.
+// isToBeStopped reports whether an instance will be stopped in the end.
 func isToBeStopped(r *Record) bool {
 	switch {
 	case r.Switch.Requested != "":
@@ -88,8 +85,7 @@ func requestSwitch(tx *tx, r *Record, stop bool, by Actor) {
 	r.Switch.RequestedBy = by
 }
 
-// requestScheduled records the request of the schedule if its time has come. Of several
-// missed times only the last counts.
+// requestScheduled records the schedule's request whose time has come, the last of several.
 func requestScheduled(tx *tx, r *Record) {
 	s := r.Switch
 	if s == nil || !s.isDue(tx.now) {
@@ -121,8 +117,7 @@ func setSwitchTimes(tx *tx, r *Record) {
 	r.Switch.StopsAt, r.Switch.StartsAt = timetableOf(tx, r).Next(tx.now)
 }
 
-// timetableOf returns the schedule of a record's template; an empty one if there is
-// none or it is invalid, so that only requests of users count.
+// timetableOf returns the schedule of a record's template, or an empty one.
 func timetableOf(tx *tx, r *Record) *timetable.Table {
 	if s := tx.doc.template(r.Snapshot).Schedule; s != nil {
 		if t, err := s.Read(); err == nil {
@@ -144,8 +139,7 @@ func beginSchedule(tx *tx, r *Record, stopped bool) {
 	setSwitchTimes(tx, r)
 }
 
-// recordSwitched records what a run made of an instance. The times are kept, unless the
-// template was revised.
+// recordSwitched records what a run made of an instance; a revised template resets the times.
 func recordSwitched(tx *tx, r *Record, revised, stopped bool) {
 	if r.Switch == nil || revised {
 		beginSchedule(tx, r, stopped)
@@ -154,8 +148,7 @@ func recordSwitched(tx *tx, r *Record, revised, stopped bool) {
 	r.Switch.Stopped = stopped
 }
 
-// canSwitchNow reports whether a request can be carried out now: the instance is ready,
-// or failed by the last switch, or waits in the queue for one that has not begun.
+// canSwitchNow reports whether the instance is ready, failed to switch, or waits to do so.
 func canSwitchNow(r *Record) bool {
 	switch r.Phase {
 	case Ready:

@@ -24,8 +24,7 @@ const (
 	maxDetail  = 200     // bytes of a detail of the history
 )
 
-// tx is the transaction of one step: the functions that handle an event read and change
-// the document by it. It may change only what it has copied.
+// tx is the transaction of one step, by which events read and change the document, in copies.
 type tx struct {
 	machine *Machine
 	command Command
@@ -109,8 +108,7 @@ func (tx *tx) keepTemplate(digest string, t *template.Template) {
 	}
 }
 
-// close completes the changed document: records are cut to size and get their next
-// deadline, and unused templates are removed.
+// close completes the changed document: sizes, next deadlines, unused templates.
 func (tx *tx) close() {
 	if tx.doc == tx.old {
 		return
@@ -178,8 +176,7 @@ func recordRunEnd(tx *tx, r *Record, action, why string) {
 	recordRunEvent(tx, r, action, &r.Runs[0], why)
 }
 
-// recordRunEvent adds the outcome of a run to the history. The entry has no actor,
-// since the run did it, but names the requester of the run.
+// recordRunEvent adds a run's outcome to the history, without actor but with its requester.
 func recordRunEvent(tx *tx, r *Record, action string, run *Run, why string) {
 	detail := fmt.Sprintf("run %d, requested by %s", run.N, cmp.Or(run.By.Label, run.By.Subject, "the server"))
 	switch c := run.Counts; {
@@ -239,8 +236,7 @@ func deriveValue(seed [32]byte, n int) [32]byte {
 	return sha256.Sum256(binary.BigEndian.AppendUint64(seed[:], uint64(n)))
 }
 
-// clone copies the parts of a record that a step may change. Maps are replaced, never
-// changed.
+// clone copies the parts of a record that a step may change.
 func (r *Record) clone() *Record {
 	c := *r
 	c.Conditions = slices.Clone(r.Conditions)

@@ -11,11 +11,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// Of an instance, a workspace has only the runs: no owner, no lifetime, no pool. Its
-// state is not stored with its record, so its record ends without a run. Users request
-// its runs, each with its own configuration: first a plan, then, if exactly that plan
-// is confirmed, its apply. Runs that wait in the queue or for confirmation are in
-// [Record.Open]; the current one is [Record.Run].
+// A workspace has, of an instance, only runs: no owner, lifetime or pool; its state is elsewhere,
+// so it ends without a run. Users request runs with a configuration each: a plan, then, if that
+// plan is confirmed, its apply. Waiting runs are in [Record.Open], the current one in [Record.Run].
 
 // Bounds of a workspace.
 const (
@@ -69,8 +67,7 @@ type (
 		ID string
 		N  int
 	}
-	// CancelOne ends a run of a workspace early. Force kills a run that was already
-	// asked to end.
+	// CancelOne ends a run of a workspace; Force kills one that was asked to end.
 	CancelOne struct {
 		ID    string
 		N     int
@@ -80,8 +77,7 @@ type (
 	CloseWorkspace struct{ ID string }
 )
 
-// IsWorkspaceTemplate reports whether a template is that of the workspaces of an
-// organization, which cannot be launched.
+// IsWorkspaceTemplate reports whether a template is that of an organization's workspaces.
 func IsWorkspaceTemplate(template string) bool {
 	return strings.HasPrefix(template, addr.TemplateReserved+"/")
 }
@@ -202,9 +198,8 @@ func (e Enqueue) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 201, Record: r, Run: n}, nil
 }
 
-// advanceRuns makes the next run current: a confirmed plan first, then the oldest.
-// While a plan waits for confirmation, only runs proceed that change nothing without
-// one.
+// advanceRuns makes the next run current: a confirmed plan first, then the oldest; beside an
+// unconfirmed plan only what changes nothing.
 func advanceRuns(tx *tx, r *Record) {
 	if r.Run == nil {
 		if i := nextOpenRun(r); i >= 0 {
@@ -242,8 +237,7 @@ func nextOpenRun(r *Record) int {
 	})
 }
 
-// applyTo allows exactly one plan to be applied. It needs only the right to run, not a
-// second person.
+// applyTo allows exactly one plan to be applied, by the right to run, without a second person.
 func (e Confirm) applyTo(tx *tx) (Answer, error) {
 	r, run, err := findRun(tx, e.ID, e.N)
 	switch {
@@ -300,8 +294,7 @@ func byActor(tx *tx) string {
 	return ""
 }
 
-// isStoppedBy reports whether a run is being cancelled, or was cancelled, not discarded,
-// by the actor.
+// isStoppedBy reports whether the actor cancelled, not discarded, a run.
 func (r *Run) isStoppedBy(a Actor) bool {
 	if r.Result == "" && r.Cancel != "" {
 		return true
@@ -338,8 +331,7 @@ func (e CancelOne) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 202, Record: r, Run: e.N}, nil
 }
 
-// applyTo ends the record of a workspace. Nothing needs destroying, since its
-// state is not stored here.
+// applyTo ends a workspace's record. Nothing is destroyed: its state is elsewhere.
 func (e CloseWorkspace) applyTo(tx *tx) (Answer, error) {
 	r, err := findWorkspace(tx, e.ID)
 	if err != nil {
@@ -354,8 +346,7 @@ func (e CloseWorkspace) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// endWorkspaceAttempt handles the end of an attempt of a workspace. Failed attempts are
-// not retried automatically: the requester sees how they ended.
+// endWorkspaceAttempt handles the end of a workspace's attempt, which is not retried.
 func endWorkspaceAttempt(tx *tx, r *Record, res Result) {
 	run := r.Run
 	switch {
@@ -412,8 +403,7 @@ func closeRun(tx *tx, r *Record, n int, result, text string) {
 	addEnded(tx, r, run, result, text)
 }
 
-// planDeadlines returns the deadlines of a workspace: plans that are not confirmed
-// in time are discarded.
+// planDeadlines returns when plans that nobody confirms are discarded.
 func planDeadlines(r *Record) []deadline {
 	var all []deadline
 	for i := range r.Open {

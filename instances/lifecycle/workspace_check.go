@@ -8,8 +8,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// workspaceRules returns the rules for records of workspaces, including those of
-// instances that apply.
+// workspaceRules returns the rules for records of workspaces.
 func workspaceRules() []rule {
 	return []rule{
 		{"identity", checkWorkspaceIdentity}, {"owner", checkWorkspaceOwner}, {"runs", checkWorkspaceNumbers},
@@ -24,8 +23,7 @@ func checkWorkspaceIdentity(d *Document, id string, r *Record) string {
 	return checkIdentity(d, id, r)
 }
 
-// duplicateWorkspaces returns the records whose workspace has another record: all but
-// the one with the lowest ID.
+// duplicateWorkspaces returns all records of a workspace but the one with the lowest ID.
 func (d *Document) duplicateWorkspaces() []violation {
 	type key struct{ template, workspace string }
 	first := map[key]string{}
@@ -55,8 +53,7 @@ func checkWorkspaceOwner(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// checkWorkspaceNumbers checks that each run has a unique number, at most the highest one
-// given.
+// checkWorkspaceNumbers checks that each run's number is unique and was given.
 func checkWorkspaceNumbers(_ *Document, _ string, r *Record) string {
 	seen := map[int]bool{}
 	check := func(n int) string {
@@ -98,8 +95,7 @@ func checkWorkspaceNumbers(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// checkWorkspacePhase checks that the phase fits the runs, and that a run that may
-// proceed is current.
+// checkWorkspacePhase checks that the phase fits the runs, and the current one may proceed.
 func checkWorkspacePhase(_ *Document, _ string, r *Record) string {
 	if r.Then != nil {
 		return "a run follows another one"

@@ -19,10 +19,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// The pages of templates and instances get everything from the API: they call its
-// handler in this process, with the credentials of the page's caller. So what a caller may
-// see and do, what is masked and how a refusal is worded is decided in one place; where
-// another replica leads, the request is forwarded like that of any client.
+// The pages of instances get everything from the API, through its handler, with the caller's
+// credentials: what a caller may see, masks and refusals are decided in one place, and forwarded
+// alike.
 
 // maxAnswer bounds how much of one answer a page reads, in bytes.
 const maxAnswer = 8 << 20

@@ -16,11 +16,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// A form shows a value with parts part by part: a list or set as a row for each element, a
-// map as a row for each key, an object as a field for each attribute. The name of a part is
-// the name of the whole, a dot, and the number of its row or the name of its attribute. The
-// field named like the whole marks that the form has the value; if it is not empty it has
-// the whole value as JSON, as in links.
+// A form shows a value part by part: a row for each element or key, a field for each attribute. A
+// part's name is the whole's, a dot, and its row or attribute. The field named like the whole marks
+// that the form has it; not empty, it is the whole as JSON, as in links.
 
 const (
 	maxNested = 3   // levels of nested values; deeper ones are JSON
@@ -29,8 +27,7 @@ const (
 	blankRow  = "#"
 )
 
-// Form fields that only show the form again: with a row more of the named value, with one
-// less, or with what would change.
+// Fields that only show the form again: a row more, a row less, or what would change.
 const (
 	moreField = "more"
 	lessField = "less"
@@ -67,8 +64,7 @@ func (p property) partKind() string {
 	return ""
 }
 
-// form returns the content of a form that shows a value: in parts if they say the same as the
-// value and are no more than limit.
+// form shows a value: in parts if they say the same and are no more than limit.
 func (p property) form(name string, value json.RawMessage, limit int) url.Values {
 	form := url.Values{}
 	switch {
@@ -117,8 +113,7 @@ func (p property) trim(v any) any {
 	return v
 }
 
-// isSameForm reports whether two forms have the same content below a name. Empty fields do
-// not count, nor how a browser ends lines.
+// isSameForm compares two forms below a name, but for empty fields and line ends.
 func isSameForm(a, b url.Values, name string) bool {
 	below := func(form url.Values) map[string]string {
 		out := map[string]string{}
@@ -351,8 +346,7 @@ func encodeParts(parts any, left bool) json.RawMessage {
 	return b
 }
 
-// reshapeForm adds a row to a form, or removes one, if the form requests it. It reports
-// whether the form is only shown again.
+// reshapeForm adds or removes a row if asked, and reports whether the form is shown again.
 func reshapeForm(form url.Values) bool {
 	if name := form.Get(moreField); name != "" {
 		next := 0

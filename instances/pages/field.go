@@ -273,8 +273,7 @@ func (p property) choiceOptions(blank bool) []site.Choice {
 	return all
 }
 
-// formText returns a value as a form shows it: a text unquoted, anything else as JSON. Null is
-// empty where an empty field means null.
+// formText returns a value as shown: a text unquoted, else JSON; null empty where that means null.
 func (p property) formText(value json.RawMessage) string {
 	if isNull(value) && (p.noDefault() || p.fieldKind() == kindChoose || p.acceptsType("string")) {
 		return ""
@@ -296,8 +295,7 @@ func (f *field) setText(text string) {
 	}
 }
 
-// value converts the text of a field to JSON; nil: no value. A text that is not a value
-// of the type is passed on as a string: the API reports what it expected.
+// value converts a field to JSON; nil: none. What does not fit is a string, which the API refuses.
 func (p property) value(text string) (json.RawMessage, error) {
 	for _, option := range p.Enum {
 		if p.formText(option) == text {
@@ -321,10 +319,9 @@ func (p property) value(text string) (json.RawMessage, error) {
 	return json.Marshal(text)
 }
 
-// readForm makes the fields of a form that showed the chosen values, and reads their values;
-// false: one cannot be read. A field that was left as it was shown keeps its value exactly, a
-// secret is not sent back, and the value of a field that does not apply is left out. A field
-// of an instance that was emptied gets its default.
+// readForm reads the fields of a form that showed the chosen values; false: one cannot be read. An
+// unchanged field keeps its value exactly, a secret is not sent back, what does not apply is left
+// out, an emptied one gets its default.
 func (p parameters) readForm(form url.Values, chosen map[string]json.RawMessage) ([]field, map[string]json.RawMessage, bool) {
 	fields := []field{}
 	values := map[string]json.RawMessage{}
@@ -355,8 +352,7 @@ func (p parameters) readForm(form url.Values, chosen map[string]json.RawMessage)
 	return fields, values, !slices.Contains(slices.Collect(maps.Values(bad)), true)
 }
 
-// judgeValues checks each value against the schema, where its field has no error yet: so the API
-// gets no value of the wrong kind, and all errors are reported at once.
+// judgeValues checks values against the schema where there is no error yet, to report all at once.
 func (p parameters) judgeValues(fields []field, values map[string]json.RawMessage) {
 	for i := range fields {
 		f := &fields[i]

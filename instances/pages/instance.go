@@ -76,8 +76,7 @@ func phaseChoices() []site.Choice {
 	}
 }
 
-// listQuery returns the query of a list for the API: the filters of the page, or the default
-// ones.
+// listQuery returns the API's query of a list, by the page's filters.
 func (b *instancesBody) listQuery(r *site.Request) url.Values {
 	q := r.URL.Query()
 	out := pageQuery(r)
@@ -278,8 +277,7 @@ func (s *instances) show(r *site.Request) (*site.Page, error) {
 	}, nil
 }
 
-// encodeSeen encodes the state that a page shows, so that the log stream reports what has
-// changed since at once.
+// encodeSeen encodes what a page shows: the log's stream reports changes since.
 func encodeSeen(i api.Instance) url.Values {
 	q := url.Values{"phase": {i.Phase}}
 	for _, c := range i.Conditions {
@@ -290,8 +288,7 @@ func encodeSeen(i api.Instance) url.Values {
 	return q
 }
 
-// shownRun returns the run whose log the page of an instance shows: the pending one, or the
-// one that failed; nil: none.
+// shownRun returns the run whose log is shown: the pending or failed one, or nil.
 func shownRun(i api.Instance, runs []api.Run) *api.Run {
 	failed := i.Phase == string(lifecycle.Failed) || i.Phase == string(lifecycle.DestroyFailed)
 	switch {
@@ -303,15 +300,13 @@ func shownRun(i api.Instance, runs []api.Run) *api.Run {
 	return i.Run
 }
 
-// isStuck reports whether a run of an instance failed, so that the page should show which
-// resources exist.
+// isStuck reports whether a run failed, so that the page shows what exists.
 func isStuck(i api.Instance) bool {
 	between := slices.ContainsFunc(i.Conditions, func(c api.Condition) bool { return c.Type == lifecycle.Waiting && c.Reason == lifecycle.WaitRetry })
 	return i.Phase == string(lifecycle.Failed) || i.Phase == string(lifecycle.DestroyFailed) || i.Phase == string(lifecycle.Destroying) && between
 }
 
-// wasNeverReady reports whether an instance failed before it was ready for the first time:
-// then all its values can still be changed.
+// wasNeverReady reports whether it failed before its first ready: all values can change.
 func wasNeverReady(i api.Instance) bool {
 	return i.Phase == string(lifecycle.Failed) && i.ReadyAt.IsZero()
 }
@@ -322,8 +317,7 @@ type restBody struct {
 	More      int // that are not listed
 }
 
-// readResources reads the resources in the last state of an instance; nil: the server has no states,
-// or the caller may not see them.
+// readResources reads the last state's resources; nil without states or the right.
 func (s *instances) readResources(r *site.Request, i api.Instance) (*restBody, error) {
 	doc, err := getFromAPI[api.Resources](s.api, r, "instances/"+i.ID+"/resources", nil)
 	if _, ok := errors.AsType[*refusedError](err); ok {
@@ -341,8 +335,7 @@ func readsLogs(i api.Instance) bool {
 	return i.Role == "owner" || i.Role == "admin" || i.Role == "approver"
 }
 
-// templateLink is the name of a template, linked to its page if the caller may see one: an
-// instance outlives its template, and its approver need not be allowed to use it.
+// templateLink links a template if the caller may see it: an instance outlives it.
 func (s *instances) templateLink(r *site.Request, name string) site.Link {
 	l := site.Link{Text: name}
 	if _, err := getFromAPI[api.Template](s.api, r, "templates/"+site.EscapePath(name), nil); err == nil {

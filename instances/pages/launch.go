@@ -40,14 +40,12 @@ type formBody struct {
 // problem is a line of the summary, with the id of the field that it is about; "": none.
 type problem struct{ ID, Text string }
 
-// isHidden reports whether the caller may only learn that the page does not exist, or that
-// a login is needed.
+// isHidden reports whether the caller learns only "not found" or "log in".
 func (e *refusedError) isHidden() bool {
 	return e.status == http.StatusNotFound || e.status == http.StatusUnauthorized
 }
 
-// fillErrors fills the summary from a refusal by the API and the fields that it names; false:
-// a form cannot show the error.
+// fillErrors fills the summary from a refusal; false: no form can show it.
 func (b *formBody) fillErrors(fields []field, err error) (status int, ok bool) {
 	no, ok := errors.AsType[*refusedError](err)
 	if !ok || no.isHidden() || no.status >= 500 && !no.isRetryable() {

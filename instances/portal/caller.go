@@ -31,8 +31,7 @@ const (
 	receives                     // it is offered to the caller, who sees what is needed to decide
 )
 
-// readsLogs are the roles that may read the output of the tool: an approver has to see
-// the outcome of the last run.
+// readsLogs are the roles that may read the tool's output: an approver sees the last run's outcome.
 const readsLogs = owns | approves | administers
 
 // name returns the name of the strongest role in the set.
@@ -109,8 +108,7 @@ func (c caller) role(d *lifecycle.Document, r *lifecycle.Record) role {
 	return c.judgeFor(d).role(r)
 }
 
-// judge determines a caller's roles for the instances of a document. The access rules are
-// evaluated once for each template, however many instances it has.
+// judge finds a caller's roles, evaluating the access rules once a template.
 type judge struct {
 	c     caller
 	d     *lifecycle.Document
@@ -137,8 +135,7 @@ func (j judge) role(r *lifecycle.Record) role {
 	return have | reads
 }
 
-// rules returns the caller's roles for any instance of a template; owns applies only to
-// the caller's own instances.
+// rules returns the caller's roles for a template's instances; owns only for those of the caller.
 func (c caller) rules(template string) role {
 	var have role
 	if lifecycle.IsWorkspaceTemplate(template) { // an admin of all instances may view it; it cannot be changed here
@@ -155,8 +152,7 @@ func (c caller) rules(template string) role {
 	return have
 }
 
-// isOwner reports whether an instance belongs to the caller, or to one of the groups
-// of the caller.
+// isOwner reports whether an instance belongs to the caller or a group of the caller's.
 func (c caller) isOwner(d *lifecycle.Document, r *lifecycle.Record) bool {
 	if r.Owner.Kind != template.OwnerClaim {
 		return c.actsAs(r.Owner)
@@ -180,9 +176,8 @@ func (c caller) actsAs(o template.Owner) bool {
 	return o.Kind == template.OwnerGroup && slices.Contains(c.actor.Groups, o.ID)
 }
 
-// isUnsure reports whether an instance belongs to a group whose membership was confirmed
-// too long ago to count: the caller has to log in again, and neither an answer nor a
-// list pretends that the instance does not exist.
+// isUnsure reports whether an instance is a group's whose membership was confirmed too long ago:
+// the caller has to log in again, and nothing pretends that it does not exist.
 func (c caller) isUnsure(r *lifecycle.Record) bool { return c.unsureOf(r.Owner, r.Template) }
 
 func (c caller) unsureOf(o template.Owner, name string) bool {
@@ -199,8 +194,7 @@ func missingInstance(id string) error {
 	return &service.Error{Status: http.StatusNotFound, Text: "instance " + quoteID(id) + " not found or not visible to you"}
 }
 
-// missingIn is missingInstance in what this replica knows: without a leader it may lack instances
-// of the last seconds.
+// missingIn is missingInstance here: without a leader, instances of the last seconds may lack.
 func missingIn(v lifecycle.View, id string) error {
 	if !v.Leading {
 		return fmt.Errorf("unknown instance %s: %w", quoteID(id), lifecycle.ErrNoLeader)
@@ -216,8 +210,7 @@ func quoteID(id string) string {
 	return id
 }
 
-// refuseUnknown refuses callers without a token and without rights; nil for callers with a
-// token.
+// refuseUnknown refuses callers without a token and without rights.
 func (c caller) refuseUnknown() error {
 	if c.isAnonymous() {
 		return &access.Refusal{Status: http.StatusUnauthorized, Text: "token required"}
@@ -230,8 +223,7 @@ func allowEveryone(_ *server, _ *http.Request, c caller, _ lifecycle.View) (stru
 	return struct{}{}, c, nil
 }
 
-// requireUser admits callers with a token, and all callers where anonymous has rights to
-// instances.
+// requireUser admits callers with a token, and all where anonymous has rights.
 func requireUser(_ *server, _ *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
 	if c.mayAny(rights.Read) || c.mayAny(rights.Use) {
 		return struct{}{}, c, nil
@@ -239,8 +231,7 @@ func requireUser(_ *server, _ *http.Request, c caller, _ lifecycle.View) (struct
 	return struct{}{}, c, c.refuseUnknown()
 }
 
-// requireLauncher admits callers that may launch some template: which one is only known
-// from the body.
+// requireLauncher admits callers that may launch some template, which the body names.
 func requireLauncher(s *server, r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
 	_, err := s.kit.Guard.Allow(r, rights.Right{Action: rights.Use, Kind: addr.KindInstance, Address: rights.Somewhere})
 	return struct{}{}, c, err
@@ -300,9 +291,8 @@ func checkLaunch(s *server, r *http.Request, c caller, name string) (caller, err
 	return c, err
 }
 
-// findInstance finds an instance for which the caller has one of the needed roles. An
-// instance that the caller may not see is reported as missing, and so is one that is
-// only offered to the caller, unless the offer is enough for the request.
+// findInstance finds an instance for which the caller has a needed role. One that the caller may
+// not see, or is only offered unless that is enough, is missing.
 func findInstance(needed role) finder[*lifecycle.Record] {
 	return func(s *server, r *http.Request, c caller, v lifecycle.View) (*lifecycle.Record, caller, error) {
 		if c.isAnonymous() && !c.mayAny(rights.Read) && !c.mayAny(rights.Use) {
@@ -326,9 +316,8 @@ func findInstance(needed role) finder[*lifecycle.Record] {
 	}
 }
 
-// checkAct decides whether the caller has one of the roles that a request needs, and
-// records the decision. A caller that may see the instance gets the reason of a
-// refusal.
+// checkAct decides, and records, whether the caller has a role that a request needs. Who may see
+// the instance gets the reason.
 func checkAct(s *server, r *http.Request, c caller, record *lifecycle.Record, have, needed role) (caller, error) {
 	right := rights.Right{Kind: addr.KindInstance, Address: record.Template}
 	if have&needed == 0 {
@@ -371,8 +360,7 @@ func (r role) words() string {
 	return strings.Join(words, " or ")
 }
 
-// findOwnInstance finds the caller's own instance of a template: the newest live one,
-// else the newest.
+// findOwnInstance finds the caller's newest live instance of a template, else the newest.
 func findOwnInstance(s *server, r *http.Request, c caller, v lifecycle.View) (*lifecycle.Record, caller, error) {
 	name, c, err := findTemplate(s, r, c, v)
 	if err != nil {

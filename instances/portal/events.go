@@ -16,9 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// streamEvents streams what happens to the instances that the caller may see. The id of
-// an event is its time: after a break the stream resumes there, on any replica. A
-// record keeps its ten newest events, so a client that was away for long has to reload.
+// streamEvents streams what happens to the instances that the caller may see, resumable on any
+// replica by an event's time. A record keeps ten events: who was away for long reloads.
 func streamEvents(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	since, resumed, err := service.LastEvent(r.request)
 	if err != nil {
@@ -84,8 +83,7 @@ func (f *feed) sendNext(ctx context.Context, out *service.Stream) (bool, error) 
 	return false, nil
 }
 
-// maySeeEvent reports whether a caller with these roles gets an event. A caller to whom the
-// instance is only offered gets only the event of the offer.
+// maySeeEvent reports whether a caller gets an event; of an offer only the offer's own.
 func maySeeEvent(r *lifecycle.Record, h lifecycle.History, have role) bool {
 	return have&reads != 0 || have&receives != 0 && h.Action == "offered" && h.At.Equal(r.Offer.At)
 }

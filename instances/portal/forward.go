@@ -22,8 +22,7 @@ import (
 )
 
 const (
-	// hopRefused is the value of [service.HopHeader] in the answer of a replica that does not
-	// lead: a request is forwarded only once.
+	// hopRefused answers a forwarded request that would be forwarded again.
 	hopRefused = "refused"
 	// AsOfHeader gives the time up to which the copy behind an answer was current.
 	AsOfHeader = "Okara-As-Of"
@@ -43,8 +42,7 @@ const maxBody = 64 << 10
 // ForwardOptions configure a [Forward]. Kit, Leader and Transport are required.
 type ForwardOptions struct {
 	Kit *service.Kit
-	// Leader returns the address of the replica that leads, "" if it is not known; here
-	// reports that it is this replica.
+	// Leader returns the leader's address, or "", and whether it is this replica.
 	Leader func(ctx context.Context) (address string, here bool)
 	// View returns what this replica knows; nil: it knows nothing, as a portal.
 	View func(ctx context.Context) (lifecycle.View, error)
@@ -58,9 +56,8 @@ type ForwardOptions struct {
 	Plain     bool // also without TLS, to any address
 }
 
-// Forward stands before the API and the pages of instances: one replica leads, and all
-// others forward requests to it unchanged. The leader authenticates the caller. A Forward
-// is safe for concurrent use.
+// Forward stands before the API and the pages of instances, and forwards requests to the leading
+// replica, which authenticates the caller. It is safe for concurrent use.
 type Forward struct {
 	o       ForwardOptions
 	limiter *service.ClientLimiter
@@ -72,8 +69,7 @@ func NewForward(o ForwardOptions) *Forward {
 	return &Forward{o: o, limiter: service.NewClientLimiter(maxForwarded), streams: service.NewClientLimiter(maxStreams)}
 }
 
-// CheckPeer refuses addresses of replicas to which no token must be sent: an address must
-// be https or on loopback, unless plain allows every address.
+// CheckPeer refuses addresses to send a token to, but https, loopback, or any if plain.
 func CheckPeer(text string, plain bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -111,9 +107,8 @@ func (f *Forward) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}, f.o.Kit.Fail).ServeHTTP(w, r)
 }
 
-// handOn forwards a request to the leader. If no leader answers, a read-only request is
-// answered from this replica's own copy; metrics then count it twice, as forwarded and as
-// answered.
+// handOn forwards a request to the leader, or answers a read from this replica's copy, which
+// metrics count as both.
 func (f *Forward) handOn(w http.ResponseWriter, r *http.Request, address string) error {
 	err := f.forward(w, r, address)
 	if !errors.Is(err, errNoAnswer) {
@@ -196,8 +191,7 @@ func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
 	return fmt.Errorf("%w: %w", errNoAnswer, x.failed)
 }
 
-// checkAnswer checks the header of an answer. An event stream moves to a limiter of its own,
-// so that it does not take a slot that a change would wait for.
+// checkAnswer checks an answer's header. An event stream moves to a limiter of its own.
 func (x *exchange) checkAnswer(resp *http.Response) error {
 	if !x.begin.Stop() {
 		return errors.New("the response came too late")
@@ -226,8 +220,7 @@ func (x *exchange) checkAnswer(resp *http.Response) error {
 	return nil
 }
 
-// rewrite makes the request to the leader: the original without the headers of its
-// connection.
+// rewrite makes the request to the leader, without headers of the connection.
 func (x *exchange) rewrite(p *httputil.ProxyRequest) {
 	p.Out.URL.Scheme = x.to.Scheme
 	p.Out.URL.Host = x.to.Host
@@ -245,8 +238,7 @@ func (x *exchange) rewrite(p *httputil.ProxyRequest) {
 	}
 }
 
-// wholeBody reads the body before a limiter slot is taken, so that a slow sender does not
-// hold one.
+// wholeBody reads the body before a slot is taken, which a slow sender would hold.
 func wholeBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Header.Get("Upgrade") != "" {
 		return nil, &service.Error{Status: http.StatusBadRequest, Text: "protocol upgrades are not supported here"}
@@ -271,8 +263,7 @@ func errTooLarge() error {
 	return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("the body is larger than %d KiB", maxBody>>10)}
 }
 
-// noLeader answers a request that no leader answers now. Whether a change was done is not
-// known: repeating it with its key tells.
+// noLeader answers where no leader does. Whether a change was done its key tells.
 func (f *Forward) noLeader(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Retry-After", "2")
 	service.WriteError(w, r, http.StatusServiceUnavailable, noLeader(r))

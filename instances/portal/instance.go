@@ -34,8 +34,7 @@ func destroyInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]
 	return handleChange(s, w, r, "destroy", func(struct{}) (lifecycle.Event, error) { return lifecycle.DestroyNow{ID: r.at.ID}, nil })
 }
 
-// listDocument is an instance in a list, as a caller with these roles sees it. A list is for
-// choosing, so it has no parameters and events.
+// listDocument is an instance in a list: without parameters and events.
 func listDocument(d *lifecycle.Document, r *lifecycle.Record, have role) api.Instance {
 	if have&reads == 0 {
 		return offeredInstance(r, have)
@@ -192,8 +191,7 @@ func listActions() []action {
 	}
 }
 
-// possibleActions names the actions that the caller may request now. It tries them in the
-// machine, on a copy of the document that is discarded, so that both always agree.
+// possibleActions names what the caller may do now, tried in the machine on a copy.
 func (s *server) possibleActions(c caller, v lifecycle.View, r *lifecycle.Record, have role) []string {
 	var names []string
 	for _, a := range listActions() {
@@ -209,8 +207,7 @@ func (s *server) possibleActions(c caller, v lifecycle.View, r *lifecycle.Record
 	return names
 }
 
-// tryEvent returns why the machine would refuse an event of the caller now, nil if it would
-// not, and whether the event would change anything.
+// tryEvent returns why the machine would refuse an event, and whether it would change anything.
 func (s *server) tryEvent(c caller, v lifecycle.View, have role, e lifecycle.Event) (changes bool, err error) {
 	actor := c.actor
 	actor.Admin = have&administers != 0
@@ -218,8 +215,7 @@ func (s *server) tryEvent(c caller, v lifecycle.View, have role, e lifecycle.Eve
 	return after != v.Document, err
 }
 
-// wholeInstance is one instance as the caller sees it, with what a list leaves out: parameters,
-// events, possible actions, its position in the queue, and its cost.
+// wholeInstance is an instance with parameters, events, actions, queue position and cost.
 func (s *server) wholeInstance(c caller, v lifecycle.View, r *lifecycle.Record) api.Instance {
 	have := c.role(v.Document, r)
 	doc := listDocument(v.Document, r, have)
@@ -359,9 +355,8 @@ const (
 	compareFor = 2 * time.Second // the longest that an answer waits
 )
 
-// addComparison adds the differences between the two versions of the module. Those who see
-// them may also read the plan and log of the run, so they learn nothing else of the
-// module.
+// addComparison adds the differences between the module's two versions: who sees them may read plan
+// and log, too.
 func addComparison(ctx context.Context, c Catalog, p *api.Pending) error {
 	by, ok := c.(Comparer)
 	if !ok {

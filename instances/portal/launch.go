@@ -135,8 +135,7 @@ func (c caller) claimsFor(t *template.Template) (map[string]string, error) {
 	return claims, nil
 }
 
-// ownerFor returns the owner of a new instance: the one that the caller names, or the
-// only one that fits.
+// ownerFor returns the owner that the caller names, or the only one that fits.
 func (c caller) ownerFor(t *template.Template, named string) (template.Owner, error) {
 	own, err := c.owners(t)
 	if err != nil {
@@ -198,15 +197,13 @@ type Adopter struct {
 	Client *oci.Client
 	Layout addr.Layout
 	Sealer artifact.Sealer // nil: nothing is sealed
-	// Trusted says that nothing but this server writes to the registry, so that unsealed
-	// content can be trusted too.
+	// Trusted says that only this server writes to the registry, so unsealed content is trusted.
 	Trusted bool
 	Known   template.Known // what templates may name here
 }
 
-// Find reads what is needed to adopt the state in a repository: its last sealed result,
-// and the source and template that the result names. The repository is named with or
-// without its host; the id is needed where instances share it. The admin becomes the
+// Find reads what adopting the state in a repository, with or without host, needs: its last sealed
+// result, and source and template of it. id is for shared repositories. The admin becomes the
 // owner.
 func (a Adopter) Find(ctx context.Context, repository, id string, owner template.Owner) (lifecycle.Adopt, error) {
 	if a.Sealer == nil && !a.Trusted {
@@ -315,8 +312,7 @@ func (a Adopter) readSnapshot(ctx context.Context, in records.InstanceRepo, s re
 	return t, nil
 }
 
-// adoptInstance creates a record for an instance that the ledger lost. The requesting
-// admin owns it, and may transfer it.
+// adoptInstance creates a record for an instance that the ledger lost, owned by the admin.
 func adoptInstance(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	var body api.Adopt
 	a, err := readBody(r.request, r.caller, &body)
@@ -347,8 +343,7 @@ func adoptInstance(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	return s.sendAnswer(w, r.request, r.caller, answer)
 }
 
-// lostSensitive names the parameters of an adopted instance whose values are hidden:
-// all of them if the schema of the module is not available.
+// lostSensitive names an adopted instance's hidden parameters: all without the module's schema.
 func lostSensitive(s *server, e lifecycle.Adopt) []string {
 	if now, ok := s.o.Catalog.Current(e.Record.Template); ok && now.Schema != nil {
 		return sensitiveNames(now, e.Record.Parameters)

@@ -153,8 +153,7 @@ func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
 // offeredToCaller as the owner selects what is offered to the caller.
 const offeredToCaller = "offered"
 
-// Filter words for instances that wait for approval, in any phase, and for those of them
-// that the caller may approve.
+// Filter words for what waits for approval in any phase, and for what the caller may approve.
 const (
 	awaiting   = "approval"
 	approvable = "approvable"
@@ -171,8 +170,7 @@ func inPhase(r *lifecycle.Record, word string) bool {
 	return string(r.Phase) == word
 }
 
-// userLimit returns the limit on the caller's own live instances of all templates; 0:
-// no limit.
+// userLimit returns the limit on the caller's live instances; 0: none.
 func userLimit(s *server, c caller, d *lifecycle.Document) int {
 	for _, q := range s.o.Machine.Quotas(d, &template.Template{Name: "-/-"}, c.owner(), c.actor) {
 		return q.Limit
@@ -180,8 +178,7 @@ func userLimit(s *server, c caller, d *lifecycle.Document) int {
 	return 0
 }
 
-// countInstances returns how many instances of the caller and of the caller's groups count
-// against limits.
+// countInstances counts the instances of the caller and the caller's groups against limits.
 func (c caller) countInstances(d *lifecycle.Document) (used, shared int) {
 	own := c.owner()
 	for _, record := range d.Records {
@@ -196,14 +193,12 @@ func (c caller) countInstances(d *lifecycle.Document) (used, shared int) {
 	return used, shared
 }
 
-// Kinds are the kinds of a cluster, whose objects users write themselves: they are shown
-// beside the templates, and cannot be launched here.
+// Kinds are a cluster's kinds, shown beside templates: users write their objects themselves.
 type Kinds interface {
 	Kinds() []api.Kind // by name
 }
 
-// kindsNamespace is the first part of the address of a kind, in the position of a
-// template's namespace: read:template:apps.okara.dev/* is the right to see all kinds.
+// kindsNamespace is the first part of a kind's address: read:template:apps.okara.dev/* shows all.
 const kindsNamespace = "apps.okara.dev"
 
 // visibleKinds returns the kinds that the caller may see.

@@ -56,8 +56,7 @@ func showRun(_ *server, w http.ResponseWriter, r call[runOf]) error {
 	return service.WriteJSON(w, http.StatusOK, runDoc(r.at.run, r.role(r.view.Document, r.at.record)))
 }
 
-// runDoc is a run as a caller with these roles sees it: the tool's error text is for
-// callers that may read logs, the planned changes for those that may read plans.
+// runDoc is a run as these roles see it: errors for readers of logs, changes for those of plans.
 func runDoc(u *lifecycle.Run, have role) *api.Run {
 	doc := &api.Run{
 		N: u.N, Attempt: u.Attempt, Kind: string(u.Kind), By: personDoc(u.By), QueuedAt: u.QueuedAt, NotBefore: u.NotBefore, StartedAt: u.StartedAt, EndedAt: u.EndedAt,
@@ -196,8 +195,7 @@ func (t *tail) currentRun(ctx context.Context, ask bool) (runOf, lifecycle.View,
 	return of, v, err
 }
 
-// sendTail sends new log lines, and reports why the run waits, when its instance enters
-// another phase, and when the run is over.
+// sendTail sends new lines, and tells why the run waits, of another phase, and of the end.
 func (t *tail) sendTail(ctx context.Context, out *service.Stream) (bool, error) {
 	of, v, err := t.currentRun(ctx, false)
 	if err != nil {
@@ -248,14 +246,12 @@ func (t *tail) copy(ctx context.Context, out *service.Stream, of runOf) error {
 	return err
 }
 
-// showOutputs answers the outputs that the template lists; sensitive ones without a
-// value.
+// showOutputs answers the outputs that the template lists; sensitive ones without value.
 func showOutputs(_ *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return service.WriteJSON(w, http.StatusOK, api.Outputs{Outputs: shownOutputs(r.view.Document, r.at), Connection: r.at.Connection})
 }
 
-// shownOutputs returns the outputs of an instance. The record keeps no sensitive output:
-// one that the template lists and the record lacks is sensitive.
+// shownOutputs returns the listed outputs. One that the record lacks is sensitive.
 func shownOutputs(d *lifecycle.Document, r *lifecycle.Record) map[string]json.RawMessage {
 	shown := make(map[string]json.RawMessage, len(r.Outputs))
 	if t := d.Templates[r.Snapshot]; t != nil && !r.ReadyAt.IsZero() {
@@ -321,8 +317,7 @@ func showResources(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) 
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// absentError turns content missing in the registry into 404, and hides the other errors of
-// the registry from the caller, who cannot fix them.
+// absentError makes missing content a 404, and hides the registry's other errors.
 func absentError(err error, what string) error {
 	switch {
 	case errors.Is(err, oci.ErrNotFound):

@@ -38,17 +38,14 @@ type Options struct {
 	Streams  service.Pace
 }
 
-// Catalog has the templates that may be launched now; package templatesource implements
-// it.
+// Catalog has the templates that may be launched now.
 type Catalog interface {
 	Current(name string) (*template.Entry, bool)
 	All() []template.Entry
-	// Pin returns the template with a version of its module that a caller names; "" is
-	// the version of [Catalog.Current]. The error is [lifecycle.ErrNotFound] if there
-	// is no such template, and [template.ErrInvalid] if it does not take the version.
+	// Pin returns the template with a version of its module; "" is that of [Catalog.Current].
+	// [lifecycle.ErrNotFound]: no template; [template.ErrInvalid]: not this version.
 	Pin(ctx context.Context, name, version string) (*template.Entry, error)
-	// Versions returns the versions that [Catalog.Pin] takes, the highest first, as far
-	// as they are shown to users.
+	// Versions returns what [Catalog.Pin] takes, the highest first, as far as shown.
 	Versions(ctx context.Context, name string) ([]string, error)
 }
 
@@ -60,15 +57,13 @@ type Comparer interface {
 
 // Results gives access to what runs leave behind outside the document.
 type Results interface {
-	// Log returns the existing log of an attempt from a byte on. It may end before the
-	// attempt does.
+	// Log returns the log of an attempt from a byte on, as far as it is there.
 	Log(ctx context.Context, r *lifecycle.Record, u *lifecycle.Run, offset int64) (io.ReadCloser, error)
 	// Plan returns the plan of a run as text.
 	Plan(ctx context.Context, r *lifecycle.Record, u *lifecycle.Run) ([]byte, error)
 	// Outputs returns all outputs of the last state.
 	Outputs(ctx context.Context, r *lifecycle.Record) (map[string]states.Output, error)
-	// Resources returns the addresses of the last state's resources, without data
-	// sources.
+	// Resources returns the addresses in the last state, without data sources.
 	Resources(ctx context.Context, r *lifecycle.Record) ([]string, error)
 }
 
@@ -97,9 +92,8 @@ func New(o Options) (http.Handler, error) {
 	return s.apiRoutes(), nil
 }
 
-// apiRoutes declares the whole API: what a request is about, which role the caller needs,
-// and which function answers. HEAD works wherever GET does, and GET requests change
-// nothing.
+// apiRoutes declares the whole API: what a request is about, which role it needs, which function
+// answers. GET changes nothing; HEAD works too.
 func (s *server) apiRoutes() http.Handler {
 	mux := s.kit.Mux()
 	get := func(path string, h service.Handler) { mux.Handle("GET /api/v1/"+path, s.wrap(s.kit.Limit(h))) }
@@ -169,12 +163,10 @@ type call[A any] struct {
 	at   A // what the request is about
 }
 
-// finder reads from the path what a request is about, and decides whether the caller
-// may make it. The body has not been read by then.
+// finder reads from the path what a request is about, and decides on it, before the body.
 type finder[A any] func(s *server, r *http.Request, c caller, v lifecycle.View) (A, caller, error)
 
-// handleCall handles every request: it identifies the caller, reads the document, finds what the
-// request is about, checks the rights, and answers.
+// handleCall identifies the caller, finds what the request is about, checks rights, and answers.
 func handleCall[A any](s *server, find finder[A], answer func(*server, http.ResponseWriter, call[A]) error) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")

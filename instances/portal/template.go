@@ -60,15 +60,13 @@ func listTemplates(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// mayReadTemplates reports whether some template may be shown to the caller. An anonymous
-// caller without any may have forgotten to send a token.
+// mayReadTemplates reports whether the caller may see some template.
 func (c caller) mayReadTemplates() bool {
 	return c.grant.May(rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: rights.Somewhere}) || c.mayAny(rights.Use)
 }
 
-// templateFilter selects the templates that the query asks for: q are words in its
-// texts, module is the address of its module, and use selects those that are enabled
-// and that the caller may launch.
+// templateFilter selects the templates that a query asks for: q words in texts, module its address,
+// use those that the caller may launch.
 func (r call[A]) templateFilter() func(*template.Entry) bool {
 	q := r.request.URL.Query()
 	words := q.Get("q")
@@ -185,8 +183,7 @@ func whyPaused(d *lifecycle.Document, template string) string {
 	return ""
 }
 
-// addOwn adds what remains of the caller's limits, and the owners that the caller can
-// name.
+// addOwn adds what is left of the caller's limits, and the owners to choose from.
 func addOwn(s *server, c caller, d *lifecycle.Document, t *template.Template, doc *api.Template) {
 	owners, err := c.owners(t)
 	if err != nil {
@@ -211,8 +208,7 @@ func addOwn(s *server, c caller, d *lifecycle.Document, t *template.Template, do
 	}
 }
 
-// usedUpLimit names the limit of the caller that is used up; "": at least one of the possible
-// owners may have another instance.
+// usedUpLimit names the caller's limit that is used up; "": one owner may have another.
 func usedUpLimit(m *lifecycle.Machine, c caller, d *lifecycle.Document, t *template.Template, owners []template.Owner) (why string) {
 	for _, o := range owners {
 		quotas := m.Quotas(d, t, o, c.actor)
@@ -246,8 +242,7 @@ func poolDoc(d *lifecycle.Document, t *template.Template) *api.Pool {
 	return doc
 }
 
-// listAdminTemplates answers all templates, including removed ones that still have
-// instances.
+// listAdminTemplates answers all templates, removed ones with instances too.
 func listAdminTemplates(s *server, w http.ResponseWriter, r call[struct{}]) error {
 	d := r.view.Document
 	byName := map[string]*api.AdminTemplate{}

@@ -51,8 +51,7 @@ func updateInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record])
 // newest is the version that means the newest one that the template takes.
 const newest = "newest"
 
-// readUpdate makes the event of an update: with the current source, or with another one
-// and the current template.
+// readUpdate makes the event of an update, with the current or another source.
 func readUpdate(s *server, r call[*lifecycle.Record], b api.Update) (lifecycle.Event, error) {
 	e := lifecycle.Update{ID: r.at.ID, Why: b.Reason}
 	if err := optionalReason(b.Reason); err != nil {
@@ -170,9 +169,8 @@ func changeTemplate(s *server, w http.ResponseWriter, r call[string], a ask, wor
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// transferInstance gives an instance to another owner: the owner may choose between
-// themselves and their groups that the template admits, an admin may choose any owner.
-// To other users and groups of the same issuer an owner only offers it.
+// transferInstance gives an instance to another owner: an admin to any, an owner among themselves
+// and their groups; to others of the issuer it is offered.
 func transferInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return handleChange(s, w, r, "transfer", func(b api.Transfer) (lifecycle.Event, error) {
 		to, err := findRecipient(r, b)
@@ -211,8 +209,7 @@ func offerDoc(g *lifecycle.Gift) *api.Offer {
 	return &api.Offer{To: ownerDoc(g.To), By: personDoc(g.By), At: g.At, Until: g.Until()}
 }
 
-// offeredInstance is an instance as seen by a caller to whom it is only offered: enough for a
-// decision, but no parameters, outputs or events.
+// offeredInstance is an instance as it is offered: no parameters, outputs or events.
 func offeredInstance(r *lifecycle.Record, have role) api.Instance {
 	return api.Instance{
 		ID: r.ID, Name: r.Name, Template: r.Template, Role: have.name(), Source: api.Source{Module: r.Source.Module, Version: r.Source.Version},
@@ -242,8 +239,7 @@ func storedAnswer(c caller, v lifecycle.View, a ask) (lifecycle.Answer, bool, er
 	return answer, true, nil
 }
 
-// commitEvent commits an event of a caller and writes it to the audit log under the address of
-// what it changes.
+// commitEvent commits a caller's event, and writes it to the audit log under its address.
 func (s *server) commitEvent(r *http.Request, c caller, action rights.Action, address string, a ask, e lifecycle.Event) (lifecycle.Answer, error) {
 	cmd := lifecycle.Command{Event: e, Actor: c.actor, Key: a.key, Caller: c.key, Digest: a.digest}
 	if a.of != nil {
@@ -304,8 +300,7 @@ func (s *server) sendAnswer(w http.ResponseWriter, r *http.Request, c caller, an
 	return service.WriteJSON(w, max(answer.Status, http.StatusOK), s.wholeInstance(c, v, record))
 }
 
-// handleChange handles the request of every verb: it reads the body, looks for a stored
-// answer, commits the event and sends the answer.
+// handleChange handles every verb: body, stored answer, commit, answer.
 func handleChange[B any](s *server, w http.ResponseWriter, r call[*lifecycle.Record], action rights.Action, event func(body B) (lifecycle.Event, error)) error {
 	var body B
 	a, err := readBody(r.request, r.caller, &body)
@@ -337,8 +332,7 @@ type ask struct {
 	of     *lifecycle.Record // the instance as the caller was allowed to change it; nil: none
 }
 
-// readBody reads the body of a change into to, and returns what identifies the request.
-// An empty body counts as an empty object.
+// readBody reads a change's body, {} if empty, and returns what identifies the request.
 func readBody(r *http.Request, c caller, to any) (ask, error) {
 	key := r.Header.Get(api.IdempotencyKey)
 	if err := checkKey(key); err != nil {

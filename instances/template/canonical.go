@@ -20,8 +20,7 @@ const (
 	canonicalName = "template.tf.json" // file name of an artifact, for messages
 )
 
-// Canonical returns the template in the JSON syntax of HCL, with sorted keys and no white
-// space: the content of an artifact, and the input of the digest.
+// Canonical returns the template as JSON of HCL, keys sorted, no white space: what is digested.
 func (t *Template) Canonical() ([]byte, error) {
 	block, err := t.block()
 	if err != nil {
@@ -62,8 +61,7 @@ func ParseCanonical(b []byte, known Known) (*Template, error) {
 	return list[0], nil
 }
 
-// block returns the body of the template's block: its own JSON with durations as texts, and
-// with parameters as blocks in their order.
+// block returns the body of the template's block, durations as texts, parameters in order.
 func (t *Template) block() (map[string]any, error) {
 	b, err := encodeJSON(t)
 	if err != nil {
@@ -135,8 +133,7 @@ func (t *Template) WithDefaults(d Defaults) *Template {
 	return &out
 }
 
-// CheckExpressions refuses unknown names in inputs and connection. A template returned by
-// Parse has none; defaults of a server may.
+// CheckExpressions refuses unknown names in inputs and connection, as a server's defaults may have.
 func (t *Template) CheckExpressions(known Known) error {
 	n := names{config: known.Config, anonymous: t.Pool != nil}
 	for _, p := range t.Parameters {
@@ -174,8 +171,7 @@ func (t *Template) CheckExpressions(known Known) error {
 	return nil
 }
 
-// Claims returns the names of the token claims that the template needs: the claim that
-// determines the owner, and those that its expressions name.
+// Claims returns the token claims that the template needs: of the owner, and of expressions.
 func (t *Template) Claims() []string {
 	found := map[string]bool{}
 	if name, ok := strings.CutPrefix(t.Owner, OwnerClaim+":"); ok {
@@ -216,8 +212,7 @@ func stringsIn(v any) []string {
 	return nil
 }
 
-// plainJSON rewrites JSON with sorted keys and without white space. It refuses duplicate
-// keys and invalid UTF-8.
+// plainJSON rewrites JSON with sorted keys, and refuses duplicate keys and invalid UTF-8.
 func plainJSON(b []byte, depth int) (json.RawMessage, error) {
 	var v any
 	if err := decodeData(b, depth, &v); err != nil {

@@ -112,8 +112,7 @@ func (r *templateReader) checkRun(t *Template, b templateBlock) {
 	}
 }
 
-// checkChart refuses what only modules have. The contents of the chart block are checked
-// by the executor.
+// checkChart refuses what only modules have; its executor checks the block chart.
 func (r *templateReader) checkChart(t *Template, b templateBlock) {
 	if !bytes.HasPrefix(t.Chart, []byte("{")) {
 		r.failAt(b.Chart.Range, "chart is an object: it says where the chart is")
@@ -248,9 +247,8 @@ func (r *templateReader) checkParameters(t *Template, blocks []parameter) {
 	}
 }
 
-// checkWhen requires that the parameters in a condition stand before p, so that there is
-// no cycle, and that p has update = true if one of them has: a parameter that is no
-// longer asked for falls back to its default, which changes its value.
+// checkWhen requires that a condition's parameters stand before p, and that p can be updated if one
+// can: what is not asked for falls back to its default.
 func (r *templateReader) checkWhen(before []Parameter, p Parameter, at hcl.Range) {
 	if len(p.When) > maxWhen {
 		r.failAt(at, "parameter %s: when: at most %d parameters", p.Name, maxWhen)
@@ -314,14 +312,12 @@ func textProblem(s string, limit int, lines bool) string {
 	return ""
 }
 
-// simpleName reports whether s has only lower-case letters, digits and characters of
-// more.
+// simpleName reports whether s has only lower-case letters, digits and those of more.
 func simpleName(s, more string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789"+more) == ""
 }
 
-// mayLink reports whether a link may fill in a parameter unless the template says
-// otherwise: parameters whose names suggest credentials are excluded.
+// mayLink reports whether a link may fill in a parameter: not one named like a credential.
 func mayLink(name string) bool {
 	name = strings.ToLower(name)
 	return !slices.ContainsFunc([]string{"key", "password", "token", "user_data"}, func(s string) bool { return strings.Contains(name, s) })

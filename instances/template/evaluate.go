@@ -20,8 +20,7 @@ type evaluator struct {
 	context hcl.EvalContext
 }
 
-// evaluateExpr computes an expression. The values in it are limited to maxValue together, so
-// that no operator can make more of them; [boundFunction] limits functions.
+// evaluateExpr computes an expression within maxValue, and [boundFunction] for functions.
 func (v *evaluator) evaluateExpr(e hclsyntax.Expression) (cty.Value, error) {
 	switch e := e.(type) {
 	case *hclsyntax.TemplateWrapExpr:
@@ -67,8 +66,7 @@ func (v *evaluator) evaluateExpr(e hclsyntax.Expression) (cty.Value, error) {
 	return val, nil
 }
 
-// joinParts joins the parts of a template. If change is not nil, it may replace each part that
-// is not literal; it gets the text before the part.
+// joinParts joins the parts of a template. change, if not nil, may replace what is not literal.
 func (v *evaluator) joinParts(parts []hclsyntax.Expression, change func(before, text string, part hclsyntax.Expression) (string, error)) (string, error) {
 	var b strings.Builder
 	for _, part := range parts {
@@ -238,8 +236,7 @@ func (r *templateReader) convertExpression(e hcl.Expression) any {
 	return text
 }
 
-// plainValue returns a number, boolean or null, and in the JSON syntax also a string, which is
-// a template already.
+// plainValue returns a number, boolean or null, in JSON also a string, a template already.
 func (r *templateReader) plainValue(e hcl.Expression) any {
 	raw := r.valueJSON(e)
 	var v any
@@ -254,8 +251,7 @@ func (r *templateReader) plainValue(e hcl.Expression) any {
 	return v
 }
 
-// templateText writes an expression of the native syntax as the text of a template, which
-// is the form used in JSON.
+// templateText writes a native expression as a template's text, as JSON has it.
 func templateText(e hclsyntax.Expression, src []byte) (string, error) {
 	switch e := e.(type) {
 	case *hclsyntax.TemplateExpr:

@@ -64,8 +64,7 @@ func parseTree(text string) (hclsyntax.Expression, error) {
 	return tree, syntax.CheckValue(tree)
 }
 
-// firstError returns the first error without its position, which is relative to the
-// string.
+// firstError returns the first error, without its position in the string.
 func firstError(diags hcl.Diagnostics) error {
 	for _, d := range diags {
 		if d.Severity != hcl.DiagError {
@@ -180,8 +179,7 @@ func namesAfter(e hclsyntax.Expression, root string) []string {
 	return list
 }
 
-// allowedFunctions returns what expressions can call. No function reads files, the environment,
-// the clock or the network.
+// allowedFunctions returns what expressions can call: nothing that reads what is outside.
 func allowedFunctions() map[string]function.Function {
 	urlencode := function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "str", Type: cty.String}}, Type: function.StaticReturnType(cty.String),
@@ -201,8 +199,7 @@ func allowedFunctions() map[string]function.Function {
 	}
 }
 
-// boundFunction returns the function with a bound on its arguments together, and on how much
-// larger its result is, if that can be more than a few times.
+// boundFunction bounds a function's arguments together, and how much larger its result is.
 func boundFunction(f function.Function, grows func(args []cty.Value) int) function.Function {
 	return function.New(&function.Spec{
 		Params: f.Params(), VarParam: f.VarParam(), Type: f.ReturnTypeForValues,
@@ -267,8 +264,7 @@ func writtenOut(e hclsyntax.Expression) (string, bool) {
 	return text.String(), true
 }
 
-// formatVerb matches a verb with a width and a precision up to 99. An argument can be
-// used only once, so that a format does not multiply its input.
+// formatVerb matches a verb, width and precision up to 99, whose argument is used once.
 const formatVerb = `^%[-+ 0]*([0-9]{1,2})?(\.[0-9]{1,2})?[sdvqtfegxXob]`
 
 func checkFormat(text string, arguments int) error {

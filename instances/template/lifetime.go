@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// Lifetime is the block ttl of a template. In the settings of a server it is the lifetime
-// of templates without one.
+// Lifetime is the block ttl of a template, or a server's default of it.
 type Lifetime struct {
 	Default  string   `hcl:"default"` // a duration, or "none": instances have no end
 	Max      *string  `hcl:"max"`
@@ -28,8 +27,7 @@ type Lifetime struct {
 	Body     hcl.Body `hcl:",body"`
 }
 
-// TTL returns the lifetime that the block describes; nil: instances have no end. It calls
-// report for each mistake, with its position.
+// TTL returns the described lifetime, nil without end, and reports each mistake.
 func (l *Lifetime) TTL(report func(at hcl.Range, format string, args ...any)) *TTL {
 	if l.Default == endless {
 		extends := l.Extend != nil || l.Extends != nil
@@ -207,8 +205,7 @@ func (r *templateReader) checkSchedule(t *Template, b *scheduleBlock) {
 	}
 }
 
-// switchKind returns bool or text; "" for what the variable of a schedule cannot have. A
-// text with template syntax would not be the same in both syntaxes.
+// switchKind returns bool or text; "": no value for a schedule, as a text with template syntax.
 func switchKind(value []byte) string {
 	switch text := string(value); {
 	case text == "true" || text == "false":
@@ -219,8 +216,7 @@ func switchKind(value []byte) string {
 	return ""
 }
 
-// checkSchedule requires the variable to be an input of the module that takes both
-// values.
+// checkSchedule requires the variable to be an input that takes both values.
 func (b *schemaBuilder) checkSchedule() error {
 	s := b.template.Schedule
 	if s == nil {

@@ -22,16 +22,14 @@ const (
 	maxTemplates = 200 // per file
 )
 
-// Known holds the server's names that templates may use. A nil list accepts any name, as
-// when a template is checked without its server.
+// Known holds the names that templates may use; a nil list accepts any.
 type Known struct {
 	Credentials []string
 	Config      []string // names of free values
 	Executors   []string // nil: the local one only
 }
 
-// Parse parses a file in HCL, or in JSON if its name ends in .json. Each mistake is an
-// error "template NAME: FILE:LINE: …"; several are joined.
+// Parse parses HCL, or JSON by its name. Each mistake is an error "template NAME: FILE:LINE: …".
 func Parse(src []byte, file string, known Known) ([]*Template, error) {
 	if len(src) > MaxFile {
 		return nil, fmt.Errorf("%s:1: %d bytes, a file of templates has at most %d", file, len(src), MaxFile)
@@ -213,8 +211,7 @@ func (r *templateReader) readWhen(a hcl.Attribute) map[string][]json.RawMessage 
 	return all
 }
 
-// values returns the JSON of the values of a list; wanted is the error if it is not a
-// list.
+// values returns the JSON values of a list, or the error wanted.
 func (r *templateReader) values(at hcl.Range, wanted string, e hcl.Expression) (all []json.RawMessage) {
 	list, diags := hcl.ExprList(e)
 	if diags.HasErrors() || len(list) == 0 {

@@ -35,10 +35,8 @@ type Scope struct {
 	Stopped    bool                       // by its schedule, or by a user
 }
 
-// Render returns the variables of a run: the parameters, and the values of inputs and
-// schedule, which take precedence. Values are only data: nothing in them is parsed as
-// HCL. For a chart, whose values may be nested, a parameter that inputs refers to is not
-// also set at the top level.
+// Render returns a run's variables: parameters, overridden by inputs and schedule, as data that is
+// not parsed. Of a chart, what inputs refer to is not at the top level too.
 func Render(t *Template, s Scope) (map[string]json.RawMessage, error) {
 	inputs, err := t.decodedInputs()
 	if err != nil {
@@ -93,8 +91,7 @@ func (t *Template) decodedInputs() (map[string]any, error) {
 	return inputs, nil
 }
 
-// RenderConnection returns how to reach an instance: by the template's connection, else
-// by the output url; nil if there is neither.
+// RenderConnection returns how to reach an instance: the connection, else the output url, or nil.
 func RenderConnection(t *Template, s Scope) (*Connection, error) {
 	c := t.Connection
 	if c == nil {
@@ -203,8 +200,7 @@ func (v *evaluator) renderMessage(source string) (string, error) {
 	return text.Block(message), nil
 }
 
-// renderURL renders an address: values chosen by users are percent-encoded, and may only
-// follow the host.
+// renderURL renders an address: users' values are percent-encoded, and follow the host.
 func (v *evaluator) renderURL(source string) (string, error) {
 	tree, err := parseTree(source)
 	if err != nil {
@@ -235,8 +231,7 @@ func urlParts(tree hclsyntax.Expression) []hclsyntax.Expression {
 	return []hclsyntax.Expression{tree}
 }
 
-// isTrusted reports whether a part of an address refers only to values of the server or the
-// module.
+// isTrusted reports whether a part refers only to values of the server or module.
 func isTrusted(part hclsyntax.Expression) bool {
 	return !slices.ContainsFunc(part.Variables(), func(t hcl.Traversal) bool {
 		return !slices.Contains([]string{nameID, nameConfig, nameOutputs}, t.RootName())
@@ -250,8 +245,7 @@ func hasHost(before string) bool {
 	return ok && i > 0 && checkURL(before) == nil
 }
 
-// percentEncode encodes all but letters, digits and "-._~". A result of urlencode is
-// encoded already.
+// percentEncode encodes all but letters, digits and "-._~", once.
 func percentEncode(value string, part hclsyntax.Expression) string {
 	if call, ok := part.(*hclsyntax.FunctionCallExpr); ok && call.Name == "urlencode" {
 		return value

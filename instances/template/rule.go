@@ -22,12 +22,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// The validation blocks of a module's variables are checked before a run, so that a form can
-// show what is wrong. A condition is computed if it uses only parameters and other inputs
-// whose values are known, and functions that cannot amplify them; the tool checks the rest.
+// The validation blocks of a module are checked before a run where their values are known and their
+// functions cannot amplify them; the tool checks the rest.
 
-// maxRuleSteps bounds the loops of a condition: the size of the expression and of the values
-// that it uses, to the power of their number.
+// maxRuleSteps bounds the loops of a condition, by size and number of its values.
 const maxRuleSteps = 200_000
 
 // ruleName is the name with which conditions refer to variables.
@@ -145,8 +143,7 @@ func hasProblem(problems []error, name string) bool {
 	})
 }
 
-// ruleRefusal is the error for a value that a rule refuses, with the message of the module unless
-// that may say a secret.
+// ruleRefusal is the error for a refused value, with the module's message unless it may be secret.
 func (s *Schema) ruleRefusal(r rule, values map[string]json.RawMessage, secret bool) string {
 	context, _, said := s.ruleContext(r.message, values)
 	if context == nil || secret || said {
@@ -199,8 +196,7 @@ func (in ruleInput) convertValue(raw json.RawMessage) (cty.Value, error) {
 	return convert.Convert(v, in.kind)
 }
 
-// ruleFunctions are the functions of the tools that conditions may use: their results are no
-// larger than their arguments.
+// ruleFunctions are the tools' functions whose results are no larger than their arguments.
 func ruleFunctions() map[string]function.Function {
 	all := map[string]function.Function{
 		"abs": stdlib.AbsoluteFunc, "can": tryfunc.CanFunc, "ceil": stdlib.CeilFunc, "coalesce": stdlib.CoalesceFunc, "compact": stdlib.CompactFunc,
@@ -242,8 +238,7 @@ func prefixFunction(has func(s, part string) bool) function.Function {
 	})
 }
 
-// truthFunction reports whether a list has an element of a truth value: anytrue of true, and
-// alltrue is not of false.
+// truthFunction is anytrue, or alltrue as its negation.
 func truthFunction(any bool) function.Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "list", Type: cty.List(cty.Bool)}}, Type: function.StaticReturnType(cty.Bool),

@@ -28,8 +28,7 @@ type Module struct {
 	Outputs map[string]bool // by name; whether the output is sensitive
 }
 
-// Schema describes the valid parameters of a template, for one version of its module. It
-// is immutable.
+// Schema describes valid parameters of a template, for one version of its module. It is immutable.
 type Schema struct {
 	document   json.RawMessage
 	check      *schema.Schema
@@ -42,8 +41,7 @@ type Schema struct {
 	inputs     map[string]ruleInput
 }
 
-// NewSchema checks a template against its module: each parameter narrows an input, and
-// each input that the module requires is set.
+// NewSchema checks a template against its module: parameters narrow inputs, required ones are set.
 func NewSchema(t *Template, m Module) (*Schema, error) {
 	b := &schemaBuilder{template: t, module: m, s: &Schema{
 		defaults: map[string]json.RawMessage{}, parameters: map[string]Parameter{}, sensitive: map[string]bool{},
@@ -54,22 +52,18 @@ func NewSchema(t *Template, m Module) (*Schema, error) {
 	return b.s, nil
 }
 
-// JSON returns a JSON Schema 2020-12 of an object with a property for each parameter, for
-// forms and clients. Besides the module's keywords a property has title, x-okara-help,
-// x-okara-update, x-okara-link and x-okara-when; the object has x-okara-order. Defaults
-// of sensitive parameters are left out.
+// JSON returns a JSON Schema 2020-12 of the parameters, with title, x-okara-help, x-okara-update,
+// x-okara-link and x-okara-when, and x-okara-order of the object, without defaults of sensitive
+// ones.
 func (s *Schema) JSON() json.RawMessage { return s.document }
 
-// Sensitive reports whether a parameter must be hidden in answers, pages, logs and
-// notices.
+// Sensitive reports whether a parameter is hidden in answers, pages, logs and notices.
 func (s *Schema) Sensitive(parameter string) bool { return s.sensitive[parameter] }
 
-// SensitiveVariables returns the variables of a run whose values must not appear in logs:
-// those that the module calls sensitive, and those made from a sensitive parameter.
+// SensitiveVariables returns a run's variables that no log may show, those made from a secret too.
 func (s *Schema) SensitiveVariables() []string { return s.variables }
 
-// CheckParameters returns the values, rewritten, with defaults for missing ones. Errors
-// are a [*FieldError], or several joined.
+// CheckParameters returns the values, with defaults. Errors are joined [*FieldError]s.
 func (s *Schema) CheckParameters(values map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	size := 0
 	for name, value := range values {
@@ -112,8 +106,7 @@ func (s *Schema) CheckParameters(values map[string]json.RawMessage) (map[string]
 	return out, nil
 }
 
-// setDefaults sets parameters that are not asked for to their defaults, and refuses other values
-// of them: the caller would expect such a value to have an effect.
+// setDefaults sets parameters that are not asked for, and refuses other values of them.
 func (s *Schema) setDefaults(out map[string]json.RawMessage, decoded map[string]any) (problems []error) {
 	unasked := unaskedParameters(s.conditions, decoded)
 	for _, name := range slices.Sorted(maps.Keys(unasked)) {
@@ -127,8 +120,7 @@ func (s *Schema) setDefaults(out map[string]json.RawMessage, decoded map[string]
 	return problems
 }
 
-// takeValue decodes a value and stores it in its rewritten form, so that the tool gets exactly
-// what was checked.
+// takeValue stores a value as it was checked.
 func (s *Schema) takeValue(out map[string]json.RawMessage, decoded map[string]any, name string, value json.RawMessage) error {
 	plain, err := plainJSON(value, maxDepth-1)
 	if err != nil {
@@ -143,9 +135,8 @@ func (s *Schema) takeValue(out map[string]json.RawMessage, decoded map[string]an
 	return nil
 }
 
-// CheckUpdate returns the parameters of an instance after some were changed. If the
-// instance was ever ready, only parameters marked update may change. Those that are no
-// longer asked for get their defaults.
+// CheckUpdate returns parameters after a change: of an instance once ready only those marked
+// update. What is no longer asked for gets its default.
 func (s *Schema) CheckUpdate(have, change map[string]json.RawMessage, ready bool) (map[string]json.RawMessage, error) {
 	merged := map[string]json.RawMessage{}
 	for name, value := range have {
@@ -299,8 +290,7 @@ func checkFits(s *schema.Schema, value json.RawMessage) error {
 	return nil
 }
 
-// checkInputs checks the inputs that the template sets. Those without references are
-// computed now and checked against the module.
+// checkInputs checks the inputs that the template sets, computing those without references.
 func (b *schemaBuilder) checkInputs() error {
 	v, err := Scope{}.evaluator(b.template)
 	if err != nil {
@@ -344,8 +334,7 @@ func (b *schemaBuilder) checkInputs() error {
 	return nil
 }
 
-// checkOutputs requires the template's outputs to exist in the module, and refuses
-// sensitive values in a connection, which is shown to all users who can see the instance.
+// checkOutputs requires outputs to exist, and no sensitive one in a connection.
 func (b *schemaBuilder) checkOutputs() error {
 	for _, name := range b.template.Outputs {
 		if _, ok := b.module.Outputs[name]; !ok {

@@ -103,8 +103,7 @@ func (b *schemaBuilder) checkWhen(p Parameter) error {
 	return err
 }
 
-// narrow applies the template's restrictions, which must not allow more than the module
-// does.
+// narrow applies the template's restrictions, which must not widen the module's.
 func (b *schemaBuilder) narrow(out, input map[string]any, p Parameter) error {
 	if p.Enum != nil {
 		values := []any{}
@@ -162,8 +161,7 @@ func hasType(schema map[string]any, name string) bool {
 	return schema["type"] == name || slices.Contains(listOf(schema["type"]), any(name))
 }
 
-// checkDefault checks a default against the narrowed schema. A module uses null for "not
-// given".
+// checkDefault checks a default against the narrowed schema; a module's null is "not given".
 func (b *schemaBuilder) checkDefault(p Parameter, property map[string]any, value json.RawMessage) error {
 	if p.Default == nil && string(value) == "null" && hasType(property, "null") && p.Enum == nil {
 		return nil
@@ -182,9 +180,7 @@ func (b *schemaBuilder) checkDefault(p Parameter, property map[string]any, value
 	return nil
 }
 
-// CheckProperty checks a value against one property of a schema returned by
-// [Schema.JSON]. It is for single values, such as those from a link; a whole request is
-// checked by [Schema.CheckParameters].
+// CheckProperty checks one value, as from a link, against a property of [Schema.JSON].
 func CheckProperty(of json.RawMessage, name string, value json.RawMessage) error {
 	if len(value) > MaxParameters {
 		return &FieldError{jsonPointer(name), fmt.Sprintf("%d bytes, at most %d", len(value), MaxParameters)}
@@ -239,8 +235,7 @@ func newCondition(of string, when map[string][]json.RawMessage) (condition, erro
 	return c, nil
 }
 
-// unaskedParameters returns the parameters that are not asked for, given the values of all
-// parameters with defaults filled in.
+// unaskedParameters returns what is not asked for, given all values.
 func unaskedParameters(conditions []condition, values map[string]any) map[string]bool {
 	out := map[string]bool{}
 	for _, c := range conditions {
@@ -254,9 +249,8 @@ func unaskedParameters(conditions []condition, values map[string]any) map[string
 	return out
 }
 
-// Unasked returns the parameters of a schema returned by [Schema.JSON] that are not asked
-// for, given some values. A missing value has its default; invalid JSON satisfies no
-// condition.
+// Unasked returns the parameters of a [Schema.JSON] that are not asked for. A missing value has its
+// default; invalid JSON fulfils nothing.
 func Unasked(of json.RawMessage, values map[string]json.RawMessage) (map[string]bool, error) {
 	var document struct {
 		Order      []string `json:"x-okara-order"`

@@ -12,8 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
 )
 
-// Template describes what may be launched. Unset values have their defaults. Its JSON is
-// the form in which lifecycle documents store it: see [Template.Digest].
+// Template describes what may be launched. Its JSON is what lifecycle documents store.
 type Template struct {
 	Name        string `json:"name"` // namespace/name
 	Title       string `json:"title,omitempty"`
@@ -24,8 +23,7 @@ type Template struct {
 	Visible     bool   `json:"visible"`
 
 	Module ModuleRef `json:"module"`
-	// Chart, in place of a module, refers to a Helm chart: an object in the format of its
-	// executor. nil: there is a module.
+	// Chart is a Helm chart in place of a module, in its executor's format.
 	Chart    json.RawMessage `json:"chart,omitempty"`
 	Executor string          `json:"executor"` // local, or another one on a cluster
 	Owner    string          `json:"owner"`    // user, group or claim:NAME
@@ -140,8 +138,7 @@ type Parameter struct {
 	Maximum *float64          `json:"maximum,omitempty"`
 	Update  bool              `json:"update,omitempty"` // may change later
 	Link    bool              `json:"link,omitempty"`   // a link may fill it in
-	// When says when the parameter is asked for: only if each of these parameters, which
-	// stand before it, is asked for and has one of the values. Else it has its default.
+	// When: the parameter is asked for if each of these earlier ones is and has one of the values.
 	When map[string][]json.RawMessage `json:"when,omitempty"`
 }
 
@@ -171,18 +168,14 @@ type Entry struct {
 	Source   Source  // zero while there is a Problem
 	Schema   *Schema // nil while there is a Problem
 	From     string  // FILE, or REPOSITORY:TAG@DIGEST
-	// Problem is why no instance can be made at present: the module is not available or
-	// does not fit. "": there is none. A Problem pauses the pool, and is shown to users
-	// who may launch the template.
+	// Problem is why no instance can be made, or "". It pauses the pool, and is shown to those who
+	// may launch.
 	Problem string
 	// Unseen reports that the module was not resolved yet: its Problem is temporary.
 	Unseen bool
-	// Cause is the registry's error behind the Problem. It may name hosts and
-	// repositories, and is shown only to those who may fix it. "": Problem is all there
-	// is.
+	// Cause is the registry's error behind Problem, shown only to those who may fix it.
 	Cause string
-	// Behind is why Source is an older version than the newest allowed one: the newest
-	// does not fit. "": it is the newest.
+	// Behind is why Source is not the newest allowed version, or "".
 	Behind string
 }
 
