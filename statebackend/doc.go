@@ -246,9 +246,9 @@
 //     next lock decides about its write. okara's own registry refuses that to others.
 //   - Locks are not fair: under permanent contention a client may wait long. Order would cost no
 //     request, but time in each hand-over: nobody tells a waiter that the lock is free, so it stays
-//     free until the first in line asks again. In a model of eight clients that always want it for
-//     1 s, a turn takes 1.3 s and the longest of 15,000 waits was 8 minutes; in order of arrival
-//     9.1 s and 98 s, and a waiter that has gone stops the rest.
+//     free until the first in line asks again. In the model of TestFairness, eight tools that always
+//     want it for 1 s, a turn takes 1.3 s and the longest of 15,000 waits is 9 minutes; in order of
+//     arrival 8.7 s and 95 s, and a waiter that has gone stops the rest.
 //   - Each listing costs about 100 bytes per tag, and a registry without DELETE collects two tags
 //     per lock. Give each busy workspace a separate repository.
 //   - A registry that deletes manifests, leaves their tags in the list and also shows old lists
