@@ -69,6 +69,9 @@ func (it Item) Versioned() bool {
 	return it.Kind == KindModule || it.Kind == KindProvider || it.Kind == KindMirror
 }
 
+// Published reports whether versions of the item are published: Versioned, or a template.
+func (it Item) Published() bool { return it.Versioned() || it.Kind == KindTemplate }
+
 // String returns the address of the module, provider or template.
 func (it Item) String() string {
 	switch it.Kind {

@@ -30,6 +30,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -127,11 +128,14 @@ func (u *registryUse) took() string {
 	var lines []string
 	for dec := json.NewDecoder(&u.log); dec.More(); {
 		var r struct {
-			Msg, Action, Address, Version, Detail, Subject, Outcome string
-			From                                                    string `json:"from_version"`
-			Lock                                                    string `json:"lock_id"`
+			Msg, Action, Address, Version, Digest, Detail, Subject, Outcome string
+			From                                                            string `json:"from_version"`
+			Lock                                                            string `json:"lock_id"`
 		}
 		must.Succeed(u.t, dec.Decode(&r))
+		if stores := slices.Contains([]string{"write", "restore", "publish", "rekey"}, r.Action); r.Msg == "change" && stores && r.Digest == "" {
+			u.t.Errorf("%s of %s has no digest", r.Action, r.Address)
+		}
 		if r.Msg == "change" {
 			lines = append(lines, strings.Join(strings.Fields(strings.Join([]string{r.Subject, r.Action, r.Address, r.Version, r.From, r.Lock, r.Detail}, " ")), " "))
 		}
@@ -239,7 +243,7 @@ func TestActs(t *testing.T) {
 				must.Succeed(t, u.open("bob", "state/app").Untag(ctx, before))
 			}
 			before = tag
-			time.Sleep(heldTime / 2)
+			time.Sleep(heldTime/2 + time.Second)
 		}
 		says("a chain of claims", "bob lock app/dev id-of-bob push", "bob unlock app/dev id-of-bob")
 		must.Succeed(t, u.open("bob", "state/app").Untag(ctx, before))
@@ -545,6 +549,15 @@ func TestActsOfPublication(t *testing.T) {
 		if got := u.took(); got != "anna publish net/vpc/aws 1.0.0" {
 			t.Errorf("a publication is\n%s", got)
 		}
+		d := depot.New(depot.Options{Client: u.client("anna", nil)})
+		dist := depottest.NewDist(t, "linux_amd64", "darwin_arm64")
+		key := depottest.NewKey(t, signing.KeyOptions{})
+		depottest.Sign(t, dist, key)
+		o := depot.ProviderOptions{Keys: []signing.PublicKey{depottest.MustPublic(t, key)}}
+		must.Get(d.PublishProvider(ctx, dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), o))(t)
+		must.Equal(t, "a publication of a provider", u.took(), "anna publish acme/dns 1.2.3")
+		must.Get(d.PublishTemplate(ctx, "lab/vpc", depottest.MustVersion(t, "1.0.0"), []byte("{}")))(t)
+		must.Equal(t, "a publication of a template", u.took(), "anna publish lab/vpc 1.0.0")
 		publish("bob", "1.1.0")
 		u.took()
 		publish("anna", "1.1.0")

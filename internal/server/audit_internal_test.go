@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -55,6 +58,32 @@ func askAudit(t *testing.T, srv *httptest.Server, query string) (*http.Response,
 	defer resp.Body.Close()
 	b := must.Get(io.ReadAll(resp.Body))(t)
 	return resp, string(b)
+}
+
+// TestAuditFields: each line has the fields that are documented, and there are no others.
+func TestAuditFields(t *testing.T) {
+	page := string(must.Get(os.ReadFile("../../docs/reference/serve-reference.md"))(t))
+	_, table, _ := strings.Cut(page, "| field | | OpenTelemetry |\n|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	fields := map[string]bool{}
+	for row := range strings.Lines(table) {
+		for _, name := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(strings.Split(row, "|")[1], -1) {
+			fields[name[1]] = true
+		}
+	}
+	u := newRegistryUse(t, ocitest.Handler(t, ocitest.Quirks{}))
+	u.hold("anna", "OperationTypeApply", put(1))
+	(&depotRunner{log: slog.New(slog.DiscardHandler), audit: u.front.o.Audit}).logResult(supply.Result{Error: "no"})
+	got := map[string]bool{}
+	lines := 0
+	for d := json.NewDecoder(&u.log); d.More(); lines++ {
+		var line map[string]any
+		must.Succeed(t, d.Decode(&line))
+		for name := range line {
+			got[name] = true
+		}
+	}
+	must.Match(t, fmt.Sprintf("the fields of %d lines", lines), got, fields)
 }
 
 // TestAuditRoute answers an administrator with the same as JSON, as JSON lines, and as

@@ -154,7 +154,7 @@ func (f *Front) updateCaches(r *http.Request) {
 		c.ChangedPublished()
 	}
 	it, parsed := f.o.Layout.Parse(repository)
-	if !ok || !parsed || !it.Versioned() {
+	if !ok || !parsed || !it.Published() {
 		return
 	}
 	c.Changed(repository, reference)

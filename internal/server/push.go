@@ -119,7 +119,7 @@ func (p *push) recordChange(rec *httpserve.Response) {
 		p.writeChange(c)
 	case p.known && p.it.Kind == addr.KindState:
 		p.recordState(c, m, read)
-	case p.known && p.it.Versioned():
+	case p.known && p.it.Published():
 		p.recordVersion(c, m, subject)
 	default:
 		p.grant.Record(p.repository, c)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -67,9 +68,15 @@ func TestRecords(t *testing.T) {
 	var log bytes.Buffer
 	took := func() (got []string) {
 		for d := json.NewDecoder(&log); d.More(); {
-			var r struct{ Msg, Action, Detail, Digest, Outcome string }
+			var r struct {
+				Msg, Action, Detail, Digest, Outcome string
+				Run                                  int
+			}
 			must.Succeed(t, d.Decode(&r))
 			if r.Msg == "change" {
+				if strings.HasPrefix(r.Action, "run") {
+					r.Action += fmt.Sprintf(" %d", r.Run)
+				}
 				got = append(got, strings.TrimSpace(r.Action+" "+r.Detail+regexp.MustCompile(`^sha256:.*`).ReplaceAllString(r.Digest, "DIGEST")+strings.TrimPrefix(r.Outcome, "done")))
 			}
 		}
@@ -124,7 +131,7 @@ func TestRecords(t *testing.T) {
 		c.want(http.StatusCreated, http.MethodPost, "workspaces/"+id+"/vars", object{"data": object{"type": "vars", "attributes": object{"key": "a", "value": "b", "category": "terraform"}}})
 		c.want(http.StatusNoContent, http.MethodDelete, "workspaces/"+id, nil)
 		want := slices.Concat([]string{
-			"create", "update terraform-version=1.12.6, auto-apply=true, description", "update auto-apply=false", "update tags", "run DIGEST", "run-apply",
+			"create", "update terraform-version=1.12.6, auto-apply=true, description", "update auto-apply=false", "update tags", "run 1 DIGEST", "run-apply 1",
 		}, locked, []string{
 			"variables-create set a set", "variables-update set a set", "variables-update set a set", "variables-delete set a set", "variable-create terraform a", "delete",
 		})
