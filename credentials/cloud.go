@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// cloudHelpersFor returns the usual credential helpers of the cloud that a host
-// belongs to. The helpers read the cloud's own variables and files.
+// cloudHelpersFor returns the usual helpers of the cloud of a host, which read that cloud's files.
 func cloudHelpersFor(host string) []string {
 	switch {
 	case host == "public.ecr.aws", isECR(host):
@@ -21,8 +20,7 @@ func cloudHelpersFor(host string) []string {
 	return nil
 }
 
-// isECR recognises hosts of the form ACCOUNT.dkr.ecr.REGION.amazonaws.com; the
-// other names below that domain belong to other services.
+// isECR recognises ACCOUNT.dkr.ecr.REGION.amazonaws.com; other names there are other services.
 func isECR(host string) bool {
 	_, rest, ok := strings.Cut(host, ".dkr.")
 	return ok && (strings.HasPrefix(rest, "ecr.") || strings.HasPrefix(rest, "ecr-fips.")) &&
@@ -33,8 +31,8 @@ func hasSuffix(s string, suffixes ...string) bool {
 	return slices.ContainsFunc(suffixes, func(suffix string) bool { return strings.HasSuffix(s, suffix) })
 }
 
-// cloudSource returns the installed cloud helpers for a host. They are weak
-// entries, for users who have configured nothing.
+// cloudSource returns a host's installed cloud helpers: weak entries, for who has configured
+// nothing.
 func (r *Resolver) cloudSource(host string) source {
 	s := source{class: classHelper, name: "cloud helper", location: "PATH"}
 	for _, name := range cloudHelpersFor(host) {

@@ -18,18 +18,16 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// dockerFile is the part of a Docker configuration file, or of a containers
-// auth.json, that holds credentials. Entries are kept raw, so that one broken
-// entry does not hide the others.
+// dockerFile has the credentials of a Docker configuration file or a containers auth.json. Entries
+// are kept raw, so that a broken one does not hide the others.
 type dockerFile struct {
 	Auths       map[string]json.RawMessage `json:"auths"`
 	CredHelpers map[string]string          `json:"credHelpers"`
 	CredsStore  string                     `json:"credsStore"`
 }
 
-// parseDocker returns the entries of a file: its helpers, then its static
-// entries. With legacy set the whole document is the auths object, as in
-// ~/.dockercfg. The error lists the entries that were skipped.
+// parseDocker returns the entries of a file: helpers, then static ones. With legacy the whole
+// document is the auths object, as in ~/.dockercfg. The error lists the entries that were skipped.
 func parseDocker(b []byte, legacy bool) (helpers, static []entry, err error) {
 	var f dockerFile
 	if legacy {
@@ -63,8 +61,7 @@ func parseDocker(b []byte, legacy bool) (helpers, static []entry, err error) {
 	return helpers, static, errors.Join(errs...)
 }
 
-// parseAuth decodes one entry of auths. It returns the zero credential for an
-// empty entry, which Docker leaves behind when a helper stores the secret.
+// parseAuth decodes one entry of auths; zero for an empty one, left where a helper has the secret.
 func parseAuth(raw json.RawMessage) (oci.Credential, error) {
 	var a types.AuthConfig
 	if err := json.Unmarshal(raw, &a); err != nil {
@@ -89,8 +86,7 @@ func parseAuth(raw json.RawMessage) (oci.Credential, error) {
 	return c, nil // a user name alone has an empty password, as in Docker
 }
 
-// decodeFirst decodes the first JSON value of a file, as Docker does: what follows is ignored,
-// and an empty file has nothing.
+// decodeFirst decodes the first JSON value of a file, if any, and ignores the rest, as Docker does.
 func decodeFirst(b []byte, into any) error {
 	if err := json.NewDecoder(bytes.NewReader(b)).Decode(into); !errors.Is(err, io.EOF) {
 		return err
@@ -98,8 +94,7 @@ func decodeFirst(b []byte, into any) error {
 	return nil
 }
 
-// sortedKeys returns the keys, those in normal form first: if a file has both
-// "https://ghcr.io" and "ghcr.io", the second counts.
+// sortedKeys returns the keys in normal form first: after "https://ghcr.io", "ghcr.io" counts.
 func sortedKeys[V any](m map[string]V) []string {
 	return slices.SortedFunc(maps.Keys(m), func(a, b string) int {
 		if x, y := parseKey(a).String() == a, parseKey(b).String() == b; x != y {
@@ -112,8 +107,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	})
 }
 
-// jsonError rewords a decoding error so that it never carries a value of the
-// document, which may be a secret.
+// jsonError rewords a decoding error without any value of the document, which may be a secret.
 func jsonError(err error) error {
 	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("not valid JSON at byte %d", e.Offset)

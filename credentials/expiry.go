@@ -11,10 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// readExpiry reads the expiry time out of a secret that contains it: a JWT, as
-// issued by ACR and GitLab, or the password of ECR, which is base64 of a JSON
-// document. The zero time means that the secret contains none. Nothing is
-// verified, since the time only decides when to ask again.
+// readExpiry reads the expiry time in a secret, a JWT (ACR, GitLab) or ECR's password, base64 of
+// JSON; zero if there is none. It only decides when to ask again, so nothing is verified.
 func readExpiry(c oci.Credential) time.Time {
 	for _, secret := range []string{c.RegistryToken, c.IdentityToken, c.Password} {
 		if t := secretExpiry(secret); !t.IsZero() {

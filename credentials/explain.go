@@ -10,8 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Candidate is one credential, or one location without any, that was considered
-// for a repository. It holds no secret.
+// Candidate is one credential, or one location without any, that was considered, without a secret.
 type Candidate struct {
 	Source   string     `json:"source"`             // "explicit", "CLI configuration", "docker configuration", ...
 	Location string     `json:"location"`           // a file, a variable, or the origin of a setting
@@ -35,10 +34,9 @@ const masked = "********"
 // Explicit is the Source of credentials given to okara itself.
 const Explicit = "explicit"
 
-// Explain returns every candidate in order of rank: the matching ones first,
-// the most specific at the top, then all locations that have nothing for this
-// repository. The last one stands for anonymous access. Like Credential,
-// Explain asks helpers only up to the chosen candidate.
+// Explain returns every candidate in order of rank: the matching ones, the most specific at the
+// top, then all locations that have nothing for this repository, then anonymous access. Helpers are
+// asked only up to the chosen candidate.
 func (r *Resolver) Explain(ctx context.Context, host, repository string) ([]Candidate, error) {
 	t := newTarget(host, repository)
 	found, err := r.resolve(ctx, t)

@@ -10,11 +10,9 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Given returns the credentials for okara itself from the environment, the
-// usual way to pass a secret to a server or a job: OKARA_USERNAME and
-// OKARA_PASSWORD for registry, which is HOST[/PREFIX], and OKARA_TOKEN for the
-// host of OKARA_SERVER. They apply to no other registry, since one run may
-// access many.
+// Given returns the credentials for okara itself from the environment: OKARA_USERNAME and
+// OKARA_PASSWORD for registry, which is HOST[/PREFIX], and OKARA_TOKEN for the host of
+// OKARA_SERVER; for no other registry, since one run may access many.
 func Given(registry string, getenv func(string) string) []Setting {
 	var given []Setting
 	c := oci.Credential{Username: getenv("OKARA_USERNAME"), Password: getenv("OKARA_PASSWORD")}
@@ -31,14 +29,12 @@ func Given(registry string, getenv func(string) string) []Setting {
 	return given
 }
 
-// mayGetToken reports whether a token can be sent to a server without crossing
-// a network in clear text.
+// mayGetToken reports whether a token would not cross a network in clear text.
 func mayGetToken(server *url.URL) bool {
 	return server.Scheme == "https" || netaddr.IsLoopback(server.Hostname())
 }
 
-// IsToken reports whether a text can be a token: one word that needs no
-// quoting.
+// IsToken reports whether a text can be a token: one word that needs no quoting.
 func IsToken(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' })
 }

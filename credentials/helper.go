@@ -22,16 +22,13 @@ import (
 const (
 	helperPrefix = "docker-credential-"
 
-	// maxHelperAnswer bounds the answer of a helper, in bytes. The longest
-	// credentials in use, ECR passwords and JWTs, are a few KiB.
+	// maxHelperAnswer bounds a helper's answer, in bytes; ECR passwords and JWTs have a few KiB.
 	maxHelperAnswer = 64 << 10
 
-	// helperGrace is how long the pipes of a stopped helper may stay open, so
-	// that a program that the helper started cannot block okara.
+	// helperGrace is how long pipes of a stopped helper may stay open, as of programs it started.
 	helperGrace = time.Second
 
-	// tokenUser is the user name by which a helper marks the secret as an
-	// identity token.
+	// tokenUser is the user name by which a helper marks the secret as an identity token.
 	tokenUser = "<token>"
 )
 
@@ -53,8 +50,7 @@ type helperAnswer struct {
 	Secret    string
 }
 
-// getCredential asks for a registry under each of the keys that a tool may have used. It
-// returns errNoEntry if the helper has none of them.
+// getCredential asks under each key that a tool may have used; errNoEntry if none is there.
 func (h helperProgram) getCredential(ctx context.Context, host string) (oci.Credential, error) {
 	for _, k := range helperKeys(host) {
 		c, err := h.getKey(ctx, k)
@@ -83,8 +79,7 @@ func (h helperProgram) getKey(ctx context.Context, serverKey string) (oci.Creden
 	return oci.Credential{Username: a.Username, Password: a.Secret}, nil
 }
 
-// storeCredential saves a credential in the helper. The protocol does not support
-// registry tokens.
+// storeCredential saves a credential in the helper. The protocol lacks registry tokens.
 func (h helperProgram) storeCredential(ctx context.Context, serverKey string, c oci.Credential) error {
 	a := helperAnswer{ServerURL: serverKey, Username: c.Username, Secret: c.Password}
 	if c.IdentityToken != "" {
@@ -117,8 +112,7 @@ func (h helperProgram) eraseAll(ctx context.Context, host string) (erased bool, 
 	return erased, nil
 }
 
-// runHelper starts the helper once. Its stderr is discarded, because some helpers log
-// secrets there.
+// runHelper starts the helper once, without its stderr, where some helpers log secrets.
 func (h helperProgram) runHelper(ctx context.Context, verb string, in []byte) ([]byte, error) {
 	program, err := h.findProgram()
 	if err != nil {
@@ -151,8 +145,7 @@ func (h helperProgram) runHelper(ctx context.Context, verb string, in []byte) ([
 	return nil, fmt.Errorf("credential helper %s: %w%s", h.name, err, quoteHelper(said))
 }
 
-// findProgram looks up the program in PATH. Relative entries of PATH are skipped, as
-// in os/exec, so that a working directory cannot supply a helper.
+// findProgram looks in PATH, but not below the working directory, which must not supply a helper.
 func (h helperProgram) findProgram() (string, error) {
 	if !validHelper().MatchString(h.name) {
 		return "", fmt.Errorf("credential helper %q: only letters, digits, dots, dashes and underscores are allowed in the name", h.name)
@@ -176,9 +169,8 @@ func (h helperProgram) findProgram() (string, error) {
 
 var validHelper = text.Pattern(`^[A-Za-z0-9._-]+$`)
 
-// helperKeys returns the keys under which tools store a registry in a helper:
-// Docker and ORAS without a scheme, OpenTofu with one, and Docker Hub under its
-// historical URL.
+// helperKeys returns the keys under which tools store a registry in a helper: Docker and ORAS
+// without a scheme, OpenTofu with one, and Docker Hub under its historical URL.
 func helperKeys(host string) []string {
 	if host == hubHost {
 		return []string{hubKey, hubHost, "docker.io"}
@@ -186,8 +178,7 @@ func helperKeys(host string) []string {
 	return []string{host, "https://" + host}
 }
 
-// quoteHelper returns the helper's own message in parentheses. Text that may be
-// an answer, and thus a secret, is not quoted.
+// quoteHelper returns the helper's message in parentheses, unless it may be an answer, a secret.
 func quoteHelper(said string) string {
 	said, _, _ = strings.Cut(said, "\n")
 	if said == "" || strings.ContainsAny(said, "{}") {

@@ -25,8 +25,7 @@ func (p locations) inHome(elem ...string) string {
 	return filepath.Join(append([]string{p.home}, elem...)...)
 }
 
-// inEnv returns a path below the directory that a variable names; "" if the
-// variable is not set.
+// inEnv returns a path below the directory that a variable names; "" if it is not set.
 func (p locations) inEnv(name string, elem ...string) string {
 	dir := p.getenv(name)
 	if dir == "" {
@@ -46,8 +45,7 @@ func (p locations) dockerConfig() string {
 // place is one file and the name of the tool or variable that it belongs to.
 type place struct{ source, file string }
 
-// dockerFiles lists the Docker-style files, those that a variable names before
-// those in the default locations.
+// dockerFiles lists the Docker-style files, those that a variable names first.
 func (p locations) dockerFiles() []place {
 	list := []place{{"REGISTRY_AUTH_FILE", p.getenv("REGISTRY_AUTH_FILE")}}
 	docker := place{"docker configuration", p.dockerConfig()}
@@ -71,8 +69,8 @@ func (p locations) dockerFiles() []place {
 	return kept
 }
 
-// containersRuntime returns the file that podman login writes by default: below
-// the runtime directory on Linux, in the home directory elsewhere.
+// containersRuntime returns the default file of podman login: below the runtime directory on Linux,
+// in the home directory elsewhere.
 func (p locations) containersRuntime() string {
 	if p.goos != "linux" {
 		return p.inHome(".config", "containers", "auth.json")
@@ -112,9 +110,8 @@ func (p locations) helmFile() string {
 	return p.inHome(append([]string{".config"}, tail...)...)
 }
 
-// cliFiles lists the CLI configuration files in the order in which their
-// credentials blocks win: as in the tools, the folder overrides the single
-// file. A variable that names the file disables the folder.
+// cliFiles lists the CLI configuration files in the order in which their credentials blocks win: as
+// in the tools, the folder overrides the single file, unless a variable names that.
 func (p locations) cliFiles() []place {
 	for _, name := range []string{"TF_CLI_CONFIG_FILE", "TERRAFORM_CONFIG"} {
 		if f := p.getenv(name); f != "" {

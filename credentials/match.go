@@ -4,8 +4,7 @@ package credentials
 
 import "strings"
 
-// match says how closely a key fits a repository. A greater value is more
-// specific: matchHost plus the number of path segments in the key.
+// match says how closely a key fits a repository: matchHost plus the path segments in the key.
 type match int
 
 const (
@@ -14,15 +13,14 @@ const (
 	matchHost          // the whole registry
 )
 
-// hubHost is the normal form of all names of Docker Hub. hubKey is the key
-// under which Docker stores its credentials.
+// hubHost is the normal form of all names of Docker Hub, hubKey Docker's key for its credentials.
 const (
 	hubHost = "index.docker.io"
 	hubKey  = "https://index.docker.io/v1/"
 )
 
-// key is a normalised HOST[/PATH], as in auth files and oci_credentials blocks, or the
-// repository for which credentials are needed. The zero key fits every host.
+// key is a normalised HOST[/PATH], of an auth file or oci_credentials block, or the repository in
+// question. The zero key fits every host.
 type key struct {
 	host string
 	path string // without host; "": the registry as a whole
@@ -32,10 +30,8 @@ func newTarget(host, repository string) key {
 	return key{host: normalHost(host), path: strings.Trim(repository, "/")}
 }
 
-// parseKey parses a key. Docker writes URLs for some registries; their path is
-// an API version and not a repository, so only the host of a URL counts, and of
-// HOST/v1/ and HOST/v2/. Any other key without a scheme may include a path, as
-// containers-auth.json(5) defines.
+// parseKey parses a key. Of a URL, and of HOST/v1/ and HOST/v2/, only the host counts: Docker
+// writes them with an API version. Others may include a path, as containers-auth.json(5) defines.
 func parseKey(s string) key {
 	bare := strings.TrimPrefix(strings.TrimPrefix(s, "https://"), "http://")
 	host, path, _ := strings.Cut(bare, "/")

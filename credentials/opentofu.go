@@ -17,9 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// cliConfig is the credentials part of one OpenTofu or Terraform CLI
-// configuration file. Like the tools, okara reads these files with version 1 of
-// HCL, in its native and its JSON form.
+// cliConfig is the credentials part of a CLI configuration file. Like the tools, okara reads it
+// with version 1 of HCL, in its native and its JSON form.
 type cliConfig struct {
 	Credentials map[string]map[string]any `hcl:"credentials"`
 	OCI         map[string]*ociBlock      `hcl:"oci_credentials"`
@@ -40,17 +39,15 @@ type ociDefault struct {
 	Helper   string    `hcl:"docker_credentials_helper"`
 }
 
-// ambient is the part of oci_default_credentials about sources outside of the
-// CLI configuration.
+// ambient is what oci_default_credentials says about sources outside of the CLI configuration.
 type ambient struct {
 	off   bool     // discover_ambient_credentials = false
 	files []string // docker_style_config_files
 	fixed bool     // files replaces the default locations
 }
 
-// parseCLIConfig returns the entries of one file. Relative file names in it are
-// relative to dir. As with Docker files, a bad block is reported and the other
-// blocks count.
+// parseCLIConfig returns the entries of one file, whose relative file names are below dir. As with
+// Docker files, a bad block is reported and the others count.
 func parseCLIConfig(b []byte, dir string) ([]entry, ambient, error) {
 	var f cliConfig
 	if err := decodeHCL(&f, b); err != nil {
@@ -121,8 +118,7 @@ func (b *ociBlock) blockEntry(label string) (entry, error) {
 	return e, nil
 }
 
-// decodeHCL decodes a file and rewords errors so that they contain a position
-// and never a token of the document, which may be a secret.
+// decodeHCL rewords errors to contain a position and never a part of the document, maybe a secret.
 func decodeHCL(out any, b []byte) error {
 	err := hcl.Decode(out, string(b))
 	if err == nil {
@@ -134,15 +130,14 @@ func decodeHCL(out any, b []byte) error {
 	return errors.New("not a valid CLI configuration")
 }
 
-// Forms of the tokens that carry a registry credential through clients that
-// support only bearer tokens: TF_TOKEN_... variables and credentials blocks.
+// Forms of tokens that carry a registry credential through clients that support only bearer tokens:
+// TF_TOKEN_... variables and credentials blocks.
 const (
 	tokenBasic    = "basic."
 	tokenIdentity = "identity."
 )
 
-// EncodeToken returns a credential as one word that DecodeToken and okara's
-// pass-through mode understand.
+// EncodeToken returns c as one word for DecodeToken and okara's pass-through mode.
 func EncodeToken(c oci.Credential) string {
 	switch {
 	case c.RegistryToken != "":
@@ -153,8 +148,7 @@ func EncodeToken(c oci.Credential) string {
 	return tokenBasic + base64.RawURLEncoding.EncodeToString([]byte(c.Username+":"+c.Password))
 }
 
-// DecodeToken reads the result of EncodeToken. Any other text is a token for
-// the registry itself.
+// DecodeToken undoes EncodeToken. Any other text is a token for the registry itself.
 func DecodeToken(s string) oci.Credential {
 	if rest, ok := strings.CutPrefix(s, tokenBasic); ok {
 		if b, err := decodeBase64URL(rest); err == nil {

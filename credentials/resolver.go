@@ -23,11 +23,9 @@ import (
 const DefaultHelperTimeout = 30 * time.Second
 
 const (
-	// expiryMargin is how long before its expiry a credential is no longer
-	// used.
+	// expiryMargin is how long before its expiry a credential is no longer used.
 	expiryMargin = time.Minute
-	// minHelperAge keeps a helper from being asked repeatedly while a registry
-	// refuses its answer: a helper has nothing newer than a younger answer.
+	// minHelperAge keeps a helper from being asked again and again: it has nothing newer than that.
 	minHelperAge = 10 * time.Second
 	// refusedAge is how long a credential that a registry refused is skipped.
 	refusedAge = 10 * time.Minute
@@ -52,9 +50,8 @@ type Options struct {
 	Now           func() time.Time    // nil: time.Now
 }
 
-// Resolver finds credentials. Files are read once and helpers are asked once
-// for each registry, until a credential expires or is rejected. It is safe for
-// concurrent use.
+// Resolver finds credentials. Files are read once and helpers are asked once for each registry,
+// until a credential expires or is rejected. It is safe for concurrent use.
 type Resolver struct {
 	o         Options
 	locations locations
@@ -110,9 +107,8 @@ func New(o Options) *Resolver {
 	}
 }
 
-// Credential returns the credential for a repository, or the zero value if no
-// source has one. It is an oci.CredentialFunc. An error means that ctx ended:
-// sources that do not work are logged and skipped.
+// Credential returns the credential for a repository, or zero if no source has one. It is an
+// oci.CredentialFunc. An error means that ctx ended: broken sources are logged and skipped.
 func (r *Resolver) Credential(ctx context.Context, host, repository string) (oci.Credential, error) {
 	found, err := r.resolve(ctx, newTarget(host, repository))
 	if err != nil {
@@ -124,9 +120,8 @@ func (r *Resolver) Credential(ctx context.Context, host, repository string) (oci
 	return oci.Credential{}, nil
 }
 
-// ServiceToken returns the token that tofu and terraform send to the services
-// of a host: that of a TF_TOKEN_... variable, or else of a credentials block;
-// "" if there is none. No other source holds such tokens.
+// ServiceToken returns the token that tofu and terraform send to services of a host, of a
+// TF_TOKEN_... variable or else a credentials block; "" if there is none.
 func (r *Resolver) ServiceToken(host string) string {
 	host = normalHost(host)
 	for _, s := range r.sourcesFor(host) {
@@ -140,12 +135,10 @@ func (r *Resolver) ServiceToken(host string) string {
 	return ""
 }
 
-// Rejected reports that a registry or its token service refused c, so that the
-// next request is answered afresh: helpers are asked again, files are read
-// again, and an access token that has a refresh token is replaced by the
-// refresh token. With unknown set, the registry does not know c: it is skipped
-// for a while and the next source is used, unless c was given to okara itself,
-// because then no other identity is intended.
+// Rejected reports that a registry or its token service refused c: helpers are asked again, files
+// are read again, and an access token is replaced by its refresh token, if any. unknown: the
+// registry does not know c, which is skipped for a while in favour of the next source, unless it
+// was given to okara itself, when no other identity is intended.
 func (r *Resolver) Rejected(host, _ string, c oci.Credential, unknown bool) {
 	host = normalHost(host)
 	now := r.o.Now()
@@ -164,8 +157,7 @@ func (r *Resolver) Rejected(host, _ string, c oci.Credential, unknown bool) {
 	}
 }
 
-// finding is one entry of one source with its match for a repository, or a
-// source as a whole that is empty or broken.
+// finding is an entry with its match for a repository, or a source that is empty or broken.
 type finding struct {
 	source source
 	bare   bool // the source as a whole
@@ -176,8 +168,7 @@ type finding struct {
 	err    error
 }
 
-// resolve returns every entry of every source in order of rank, with at most
-// one of them chosen. Helpers are asked only until one of them answers.
+// resolve returns all entries in order of rank, at most one chosen. No helper is asked after it.
 func (r *Resolver) resolve(ctx context.Context, t key) ([]finding, error) {
 	var found []finding
 	for _, s := range r.sourcesFor(t.host) {
@@ -271,9 +262,8 @@ func (r *Resolver) askFor(ctx context.Context, f *finding, host string) error {
 	return nil
 }
 
-// askHelper returns the cached answer of a helper, or asks it. The call to the helper
-// is not cancelled with ctx, because others may wait for the same answer; it
-// ends by its own timeout.
+// askHelper returns the cached answer of a helper, or asks it. That call ends by its own timeout,
+// not with ctx: others may wait for the same answer.
 func (r *Resolver) askHelper(ctx context.Context, q question) (answer, error) {
 	r.mu.Lock()
 	a, ok := r.answers[q]

@@ -47,9 +47,8 @@ type source struct {
 // maxFile bounds a configuration file, in bytes.
 const maxFile = 4 << 20
 
-// loadSources reads everything that does not depend on the requested registry.
-// ambient is false if the user allows only explicit settings and the CLI
-// configuration.
+// loadSources reads what does not depend on the requested registry. ambient is false if only
+// explicit settings and the CLI configuration are allowed.
 func (r *Resolver) loadSources() (_ []source, ambient bool) {
 	explicit := make([]source, 0, len(r.o.Explicit))
 	for _, s := range r.o.Explicit {
@@ -93,8 +92,7 @@ func loadCLI(p locations) ([]source, ambient) {
 	return list, around
 }
 
-// loadDockerStyle reads each Docker-style file once. A file yields two sources,
-// because helpers rank before static entries whichever file they come from.
+// loadDockerStyle reads each Docker-style file once, as two sources: all helpers rank first.
 func loadDockerStyle(p locations, around ambient) (helpers, static []source) {
 	add := func(name, location string, b []byte, legacy bool, err error) {
 		h := source{class: classHelper, name: name, location: location}
@@ -132,8 +130,7 @@ func loadDockerStyle(p locations, around ambient) (helpers, static []source) {
 	return helpers, static
 }
 
-// environment returns the credentials that CI systems give to a job. They are
-// weak, because a token that happens to be exported must not beat a login.
+// environment returns the credentials of CI jobs: weak, as an exported one must not beat a login.
 func environment(getenv func(string) string) []source {
 	var list []source
 	add := func(variable, host, user, secret string) {
@@ -159,9 +156,8 @@ func environment(getenv func(string) string) []source {
 	return list
 }
 
-// tokenVariables returns the TF_TOKEN_... source for one host. The tools encode
-// a dot as one underscore and a dash as two, and also accept both characters
-// unchanged if the shell can set such a name.
+// tokenVariables returns the TF_TOKEN_... source for one host. The tools encode a dot as one
+// underscore and a dash as two, and also accept both unchanged.
 func tokenVariables(getenv func(string) string, host string) source {
 	const prefix = "TF_TOKEN_"
 	dots := strings.NewReplacer(".", "_")

@@ -16,10 +16,9 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Login stores a credential for a host as docker login does: in the credential
-// helper that the Docker configuration names for it, or else in that file
-// itself. Other keys of the file are preserved; the file is replaced atomically
-// and readable only by its owner. Login returns where the credential is stored.
+// Login stores a credential for a host as docker login does: in the helper that the Docker
+// configuration names for it, or else in that file, keeping its other keys, atomically and readable
+// only by its owner. It returns where.
 func (r *Resolver) Login(ctx context.Context, host string, c oci.Credential) (where string, err error) {
 	f, err := r.openDockerFile()
 	if err != nil {
@@ -46,8 +45,7 @@ func (r *Resolver) Login(ctx context.Context, host string, c oci.Credential) (wh
 	return where, nil
 }
 
-// Logout removes the credentials that Login stored for a host and returns the
-// locations where there were any.
+// Logout removes what Login stored for a host and returns the locations where it was.
 func (r *Resolver) Logout(ctx context.Context, host string) (where []string, err error) {
 	f, err := r.openDockerFile()
 	if err != nil {
@@ -93,9 +91,8 @@ func serverKey(host string) string {
 	return host
 }
 
-// dockerDocument is the Docker configuration. oras-go 2.7.0 writes it and keeps
-// what okara does not know, also broken entries, which the package of Docker
-// would lose.
+// dockerDocument is the Docker configuration. oras-go 2.7.0 writes it and keeps what okara does not
+// know, also broken entries, which Docker's package would lose.
 type dockerDocument struct {
 	name string
 	dockerFile
@@ -138,8 +135,7 @@ func (f *dockerDocument) helperFor(host string) string {
 	return f.CredsStore
 }
 
-// removeHost deletes every spelling of a host but one. Entries for paths below it
-// are kept.
+// removeHost deletes every spelling of a host but one, and no entries for paths below it.
 func (f *dockerDocument) removeHost(ctx context.Context, host, kept string) (secret bool, err error) {
 	for k, raw := range f.Auths {
 		if k == kept || parseKey(k) != (key{host: normalHost(host)}) {
