@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,6 +152,7 @@ func TestAnEditionIsNoRecord(t *testing.T) {
 		"a name":       {"a 1.2.3; c 1.2.3-eaaaaaaaaaaaa", "b", "a"},
 		"moved":        {"a 1.2.3; c 1.2.3-eaaaaaaaaaaaa; b 1.2.3 editions", "a", "b"},
 		"two editions": {"a 1.2.3 editions; b 1.2.3 editions", "c", "b"},
+		"pruned":       {"a 1.2.3 editions; prune", "b", "a"},
 		"moved back":   {"a 1.2.3 editions; b 1.2.3 editions; untag; a 1.2.3 editions", "b", "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,9 +163,13 @@ func TestAnEditionIsNoRecord(t *testing.T) {
 					return err
 				}
 				for s := range strings.SplitSeq(tt.steps, "; ") {
-					if words := append(strings.Fields(s), ""); s == "untag" {
+					switch words := append(strings.Fields(s), ""); s {
+					case "untag":
 						must.Succeed(t, depottest.MustRepo(t, client, depottest.ModuleRepo).Untag(t.Context(), "1.2.3"))
-					} else {
+					case "prune": // the edition, by a program that keeps the number
+						l := mustVersions(t, d, depottest.VPC().Item())
+						must.Succeed(t, depot.PruneVersions(t.Context(), l, slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return !v.Edition() })))
+					default:
 						must.Succeed(t, publish(words[0], words[1], words[2]))
 					}
 					passTime(time.Second)

@@ -405,16 +405,20 @@ func parseTimeRecord(m oci.Manifest) *evidence.StatusEvent {
 }
 
 // dropTimes removes the publish times of removed versions, as far as the
-// registry allows, except those that decide which of two versions is hidden. By
-// digest it deletes only manifests that okara wrote.
+// registry allows, except those that decide which of two versions is hidden, or that a
+// number, which stays, moved to an edition. By digest it deletes only manifests that okara wrote.
 func dropTimes(ctx context.Context, l *Listing, gone []addr.Version) {
 	first := slices.Collect(maps.Values(l.Hidden))
 	for _, tag := range l.Tags {
-		version, _, ok := parseTime(tag)
-		if !ok || !slices.ContainsFunc(gone, func(v addr.Version) bool {
-			return v.Tag() == version && l.duplicateOf(v) == (addr.Version{}) && !slices.Contains(first, v)
-		}) {
+		version, _, _ := parseTime(tag)
+		v, _ := addr.VersionFromTag(version)
+		if !slices.Contains(gone, v) || l.duplicateOf(v) != (addr.Version{}) || slices.Contains(first, v) {
 			continue
+		}
+		if number := v.EditionOf(); !slices.Contains(gone, number) {
+			if was, err := readTime(ctx, l.Repository, tag, number); was != nil || err != nil {
+				continue
+			}
 		}
 		isRecord := func(m oci.Manifest) bool {
 			image, err := m.Image()
