@@ -17,8 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// parser parses the path of a request into the object that it is about and the
-// right that it requires. Its error is shown only to callers with that right.
+// parser parses a path into its object and the right for it, without which the error is not shown.
 type parser[A any] func(r *http.Request) (at A, right rights.Right, err error)
 
 func moduleIn(r *http.Request) (addr.Module, rights.Right, error) {
@@ -40,8 +39,7 @@ func moduleVersionIn(r *http.Request) (addr.ModuleVersion, rights.Right, error) 
 	return addr.ModuleVersion{Module: m, Version: v}, right, err
 }
 
-// group is the modules that share part of their address. An empty field matches
-// everything.
+// group is the modules that share part of their address. An empty field matches everything.
 type group struct{ namespace, name string }
 
 func (g group) String() string { return strings.Trim(g.namespace+"/"+g.name, "/") }
@@ -62,8 +60,7 @@ func storedModuleIn(r *http.Request) (stored, rights.Right, error) {
 	return stored{m.Item(), m.Version}, right, err
 }
 
-// hostname is the host name of the front-end in the addresses of its own
-// providers; "": the host name that the client used.
+// hostname is the front-end's in addresses of its own providers; "": the one that the client used.
 type hostname string
 
 // isOwn reports whether the address belongs to this front-end.
@@ -74,8 +71,7 @@ func (h hostname) isOwn(r *http.Request, p addr.Provider) bool {
 	return p.Hostname == strings.ToLower(r.Host)
 }
 
-// parseProvider parses the address of a provider of this front-end, or of a mirrored
-// one below /origin/ and /mirror/.
+// parseProvider parses an own provider's address or, below /origin/ and /mirror/, a mirrored one's.
 func (h hostname) parseProvider(r *http.Request) (addr.Provider, rights.Right, error) {
 	source := r.PathValue("namespace") + "/" + r.PathValue("type")
 	right := rights.Right{Kind: addr.KindProvider}
@@ -143,15 +139,13 @@ func (h hostname) parseBuild(r *http.Request) (build, rights.Right, error) {
 // signLink is the purpose under which links are signed.
 const signLink = "okara-archive-v1"
 
-// publicToken replaces the signature if anonymous callers may read; authToken
-// replaces it if the request itself carries a token.
+// publicToken replaces the signature if anonymous callers may read, authToken if a token is sent.
 const (
 	publicToken = "public"
 	authToken   = "auth"
 )
 
-// links creates and verifies the paths of archives. A link names one blob of
-// one repository under one file name, for a limited time.
+// links creates and verifies paths of archives: one blob of a repository as one file, for a time.
 type links struct {
 	keys   *keyring.Ring
 	ttl    time.Duration
@@ -182,10 +176,9 @@ type blobName struct {
 
 func (b blobName) cacheKey() cache.Blob { return cache.Blob{Repository: b.Repository, Hex: b.Hex} }
 
-// linkExpiry returns when a link made now expires, in Unix seconds: the lifetime
-// rounded up to a quarter of it, so that answers stay byte-for-byte equal for
-// that long. A new set of keys shifts it by some seconds, so that answers with
-// links signed by an old key are not reused.
+// linkExpiry returns when a link made now expires, in Unix seconds: after the lifetime, rounded up
+// to a quarter of it, so that answers stay byte-for-byte equal for that long. A new set of keys
+// shifts it by seconds, so that no answer with links of an old key is reused.
 func (l *links) linkExpiry() int64 {
 	quarter := max(int64(l.ttl/time.Second)/4, 1)
 	end := l.now().Add(l.ttl).Unix()
@@ -206,8 +199,7 @@ func linkPath(token string, b blobName) string {
 	return "archives/" + token + "/" + b.Repository + "/" + b.Hex + "/" + b.File
 }
 
-// signedLines returns the text that the signature of a link covers; sealed is
-// the credential that the link carries.
+// signedLines returns what the signature of a link covers; sealed is the credential in the link.
 func signedLines(exp int64, b blobName, sealed string) []string {
 	return []string{strconv.FormatInt(exp, 10), b.Repository, b.Hex, b.File, sealed}
 }
@@ -229,9 +221,8 @@ func forgedError() error {
 	return &service.Error{Status: http.StatusForbidden, Text: "this archive link is not valid; run init again for a new one"}
 }
 
-// verify checks the token of a link and returns when it expires. The signature
-// is checked before the time, so only a link that was once valid is reported as
-// expired.
+// verify checks the token of a link and returns when it expires. The signature comes first: only a
+// link that was once valid is reported as expired.
 func (l *links) verify(token string, b blobName) (time.Time, error) {
 	signed, sealed := cutSealed(token)
 	part := strings.Split(signed, ".")

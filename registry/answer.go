@@ -16,10 +16,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// encodedOnce returns the encoded answer of a form that derives from one
-// immutable value and is cached in kept. It encodes again only when the links
-// in the answer are renewed. With a kept of nil it always encodes. exp is the current expiry of links, 0 for an
-// answer without links.
+// encodedOnce returns the encoded answer of a form that derives from one immutable value and is
+// cached in kept, if any, until the links in it are renewed. exp is the current expiry of links, 0
+// for an answer without links.
 func encodedOnce(kept *sync.Map, form string, exp int64, build func() (any, error)) (*service.Answer, error) {
 	if kept != nil {
 		if v, ok := kept.Load(form); ok {
@@ -69,10 +68,9 @@ func cacheControl(g access.Grant) string {
 	return privateCache
 }
 
-// root returns the prefix of addresses in an answer: the root of the server as the client
-// reaches it, since some clients do not resolve relative addresses, or against another one
-// (docs/operate/serve.md). If that is not known, or is not the configured URL, it is
-// relative, such as "../../", which is correct behind any proxy and for any other name.
+// root returns the prefix of addresses in an answer: the server's root as the client reaches it
+// (docs/operate/serve.md), since some clients do not resolve relative ones. Unknown, or not the
+// configured URL, it is relative, such as "../../", which is correct behind any proxy.
 func (l *links) root(r *http.Request) string {
 	if l.publicHost != "" {
 		if strings.EqualFold(l.host(r), l.publicHost) {
@@ -91,8 +89,7 @@ func (l *links) isSent(root string) bool {
 	return root != l.public && !strings.HasPrefix(root, "../")
 }
 
-// keptAnswers returns m, or nil for a root that a client sent: its answers are made anew, since any
-// number of such roots would fill m.
+// keptAnswers returns m, or nil for a root that a client sent, of which any number would fill m.
 func (l *links) keptAnswers(m *sync.Map, root string) *sync.Map {
 	if l.isSent(root) {
 		return nil
@@ -100,8 +97,7 @@ func (l *links) keptAnswers(m *sync.Map, root string) *sync.Map {
 	return m
 }
 
-// cacheControl is [cacheControl] for an answer with addresses below root: no cache gives
-// another client the Host that one client sent.
+// cacheControl is [cacheControl] for addresses below root: no cache gives others a client's Host.
 func (l *links) cacheControl(g access.Grant, root string) string {
 	if l.isSent(root) {
 		return privateCache
@@ -118,8 +114,7 @@ const (
 
 const day = 24 * time.Hour
 
-// warningLines returns the lines about deprecated and recently withdrawn versions.
-// Versions with the same message share a line.
+// warningLines returns the lines about deprecated and recently withdrawn versions, one per message.
 func warningLines(l *catalog.Versions, now time.Time) []string {
 	var order []string
 	versions := map[string][]string{}

@@ -28,8 +28,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// stallTimeout ends a download whose client accepts no byte for that long. The
-// whole download has no time limit.
+// stallTimeout ends a download whose client accepts no byte for that long; there is no other limit.
 const stallTimeout = 60 * time.Second
 
 // Archives configures how archives are linked and delivered.
@@ -52,8 +51,7 @@ func (a Archives) validate() error {
 	return fmt.Errorf("archives: invalid redirect %q: must be auto or never", a.Redirect)
 }
 
-// archives delivers blobs: module and provider archives as well as checksums
-// and signatures.
+// archives delivers blobs: module and provider archives as well as checksums and signatures.
 type archives struct {
 	o       Archives
 	layout  addr.Layout
@@ -79,8 +77,7 @@ type delivery struct {
 	checks bool // the bytes are only checked, and are no download
 }
 
-// serveBlob delivers one blob. Clients fetch it without credentials, so the path
-// itself proves the right.
+// serveBlob delivers one blob. Clients send no credentials, so the path itself proves the right.
 func (a *archives) serveBlob(w http.ResponseWriter, r *http.Request) error {
 	b, ok := parseBlobName(r.PathValue("rest"))
 	if !ok {
@@ -118,9 +115,8 @@ func (a *archives) sendBlob(w http.ResponseWriter, r delivery, cacheControl stri
 	return nil
 }
 
-// describeBlob returns the descriptor of a blob. A signed link proves that the blob
-// is in the repository, so a blob in the cache needs no request to the
-// registry.
+// describeBlob returns the descriptor of a blob. A signed link proves that it is in the repository:
+// one in the cache needs no request.
 func (a *archives) describeBlob(r delivery) (oci.Descriptor, error) {
 	if r.signed && a.files != nil && !r.callerCredential {
 		if size, ok := a.files.Size(r.blob.cacheKey()); ok {
@@ -154,8 +150,7 @@ func cutLast(s string) (before, after string, ok bool) {
 	return s[:i], s[i+1:], true
 }
 
-// admitLink checks the token of a link. The token also determines the view to use
-// and how long the answer may be cached.
+// admitLink checks the token of a link, which also determines the view and the answer's caching.
 func (a *archives) admitLink(r *http.Request, b blobName) (_ delivery, cacheControl string, err error) {
 	token := r.PathValue("token")
 	if token == publicToken || token == authToken {
@@ -174,9 +169,8 @@ func (a *archives) admitLink(r *http.Request, b blobName) (_ delivery, cacheCont
 	return delivery{Request: r, view: v, blob: b, signed: true}, "private, max-age=" + strconv.FormatInt(rest, 10) + ", immutable", nil
 }
 
-// deliver answers with the blob or a part of it, even while it is being fetched
-// from its origin, or redirects to the registry's own storage. HEAD is never
-// redirected: addresses signed for GET refuse it.
+// deliver answers with the blob or a part of it, even while it is being fetched, or redirects to
+// the registry's own storage; never a HEAD, which addresses signed for GET refuse.
 func (a *archives) deliver(w http.ResponseWriter, r delivery, d oci.Descriptor, coming *pulled) error {
 	release, ok := a.limiter.Acquire(a.kit.Client(r.Request), 1)
 	if !ok {
@@ -222,12 +216,10 @@ func (a *archives) deliver(w http.ResponseWriter, r delivery, d oci.Descriptor, 
 	return nil
 }
 
-// isVerifiedByClient reports whether the client checks the digest itself, so that hashing
-// the blob here would be redundant: OpenTofu and Terraform compare the zip of a
-// provider with the hashes in earlier answers, and OpenTofu compares the zip of
-// a module with the checksum of its link. Terraform does the latter too, but
-// does not identify itself then. A client that falsely claims to be one of them
-// gets unverified content, unless a cache would serve that content to others.
+// isVerifiedByClient reports whether the client checks the digest itself, as OpenTofu and Terraform
+// do for a provider's zip with the hashes in earlier answers, and OpenTofu for a module's with the
+// checksum of its link (Terraform too, but it does not identify itself then). A client that falsely
+// claims to be one of them gets unverified content, but no cache that serves others.
 func (a *archives) isVerifiedByClient(r delivery) bool {
 	if r.public || !strings.HasSuffix(r.blob.File, ".zip") {
 		return false
@@ -250,11 +242,9 @@ func notModified(r *http.Request, d oci.Descriptor) bool {
 	return inm != "" && service.Matches(inm, `"`+d.Digest.String()+`"`)
 }
 
-// locate opens the blob at the nearest location that has it: memory, the files
-// of a registry in this process, the blob cache, the registry. Each is asked
-// for the blob of this repository, because a manifest that names the digest
-// does not prove who has the blob. If the client should be redirected to the
-// registry's storage, it returns that address.
+// locate opens the blob at the nearest location: memory, the files of a registry in this process,
+// the blob cache, the registry. Each is asked for this repository's blob: a manifest that names the
+// digest does not prove who has it. A client to be redirected gets an address instead.
 func (a *archives) locate(r delivery, src *source, coming *pulled) (to *url.URL, err error) {
 	if small, ok := r.catalog.Blobs.KnownBytes(r.blob.Repository, r.blob.Hex); ok {
 		src.small = small
@@ -286,10 +276,8 @@ func (a *archives) locate(r delivery, src *source, coming *pulled) (to *url.URL,
 	return src.openAt(start, redirect)
 }
 
-// countDownload counts the download of an archive of a module or provider, once
-// per download: a resumed one starts behind the first byte. Only a signed link
-// authenticates the file name; otherwise clients could create any number of
-// series.
+// countDownload counts the download of an archive of a module or provider from its first byte. Only
+// a signed link authenticates the file name; else clients could create any number of series.
 func (a *archives) countDownload(r delivery) {
 	if !r.signed || r.checks || r.Method != http.MethodGet || !strings.HasSuffix(r.blob.File, ".zip") || rangeStart(r.Header.Get("Range"), math.MaxInt64) > 0 {
 		return
@@ -328,8 +316,7 @@ func redirectTo(w http.ResponseWriter, to *url.URL) {
 	w.WriteHeader(http.StatusTemporaryRedirect)
 }
 
-// mayRedirect reports whether the client may be redirected to the registry's
-// storage.
+// mayRedirect reports whether the client may be redirected to the registry's storage.
 func (a *archives) mayRedirect(r *http.Request) bool {
 	if a.o.Redirect == "never" {
 		return false
@@ -346,8 +333,8 @@ func (a *archives) mayRedirect(r *http.Request) bool {
 	return true
 }
 
-// rangeStart returns the start of a single range, so that the blob is opened
-// there directly. 0 is always correct; [http.ServeContent] evaluates the range.
+// rangeStart returns where a single range starts, for opening the blob there. 0 is always correct;
+// [http.ServeContent] evaluates the range.
 func rangeStart(header string, size int64) int64 {
 	spec, ok := strings.CutPrefix(header, "bytes=")
 	if !ok {
@@ -378,8 +365,7 @@ func contentType(file string) string {
 	return "application/octet-stream"
 }
 
-// missingArchive returns the error for an archive that does not exist or cannot be
-// read.
+// missingArchive returns the error for an archive that is missing or cannot be read.
 func (a *archives) missingArchive(r delivery, err error) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		a.dropLost(r)
@@ -387,8 +373,8 @@ func (a *archives) missingArchive(r delivery, err error) error {
 	return orNotFound(err, "archive %s", r.blob.File)
 }
 
-// dropLost removes a version from the list if its archive is missing. Only a link
-// signed by this server proves that there was one.
+// dropLost removes a version from the list if its archive is missing. Only a link signed by this
+// server proves that there was one.
 func (a *archives) dropLost(r delivery) {
 	if !r.signed {
 		return
@@ -420,8 +406,7 @@ func (s *sender) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom is called by [io.Copy]. The kernel sends content that is in a file;
-// other content goes through one buffer per download.
+// ReadFrom is called by [io.Copy]. The kernel sends what is in a file, the rest takes one buffer.
 func (s *sender) ReadFrom(r io.Reader) (total int64, err error) {
 	if limited, ok := r.(*io.LimitedReader); ok && s.kernel {
 		total, err = s.sendFile(limited)

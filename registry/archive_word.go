@@ -16,10 +16,9 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// admitWord authorizes a link that has the word public or auth in place of a
-// signature. Access then depends on the rights of the request. The link opens
-// only blobs that the server would sign a link for now, not the rest of the
-// repository, such as versions that were withdrawn or that the policy refuses.
+// admitWord authorizes a link with the word public or auth in place of a signature, by the rights
+// of the request. It opens only blobs that the server would sign a link for now, not withdrawn
+// versions and what the policy refuses.
 func (a *archives) admitWord(r *http.Request, b blobName) (_ delivery, cacheControl string, err error) {
 	right := rights.RightTo(a.layout, rights.Read, b.Repository)
 	if right.Kind == addr.KindState || right == rights.Server() {
@@ -52,8 +51,7 @@ func (a *archives) admitWord(r *http.Request, b blobName) (_ delivery, cacheCont
 	return delivery{Request: r, view: v, blob: b, public: g.Public}, scope + ", max-age=31536000, immutable", nil
 }
 
-// isOffered reports whether an answer about the version in the file name has a
-// link to this blob under this name.
+// isOffered reports whether an answer about the version in the file name links to this blob.
 func (a *archives) isOffered(ctx context.Context, in *view, b blobName) (bool, error) {
 	item, text, ok := b.itemOfLink(a.layout)
 	if !ok {
@@ -89,10 +87,8 @@ func offersBlob(a addr.Provider, v addr.Version, p *catalog.ProviderVersion, b b
 	return isSums || isSignature || slices.ContainsFunc(p.Platforms, isPackage)
 }
 
-// proofBlobs returns SHA256SUMS and its signature, without a hash for a version that
-// was pushed without them. If upstream has no signature, the link of the
-// signature leads to SHA256SUMS: the clients fetch that file but do not read
-// it.
+// proofBlobs returns SHA256SUMS and its signature, without a hash if pushed without them. Without a
+// signature upstream its link leads to SHA256SUMS: clients fetch but do not read it.
 func proofBlobs(a addr.Provider, v addr.Version, p *catalog.ProviderVersion) (sums, signature blobName) {
 	sums = blobName{File: signing.PackageStem(a, v) + "SHA256SUMS"}
 	if d := p.Meta.Shasums.Digest; d != "" {

@@ -44,8 +44,7 @@ type listMeta struct {
 	PrevURL    string `json:"prev_url,omitempty"`
 }
 
-// versionDoc describes one version of a module or provider. Downloads is the count of all
-// versions together.
+// versionDoc describes one version of a module or provider. Downloads counts all versions together.
 type versionDoc struct {
 	ID          string `json:"id"`
 	Owner       string `json:"owner"`
@@ -88,9 +87,8 @@ func publishedAt(at time.Time) string {
 	return at.Format(time.RFC3339)
 }
 
-// list lists the latest version of each module that the caller may read: all,
-// those of a namespace or name, or the results of a search. Modules that the
-// caller may not read are neither listed nor counted.
+// list lists the latest version of each module: all, those of a namespace or name, or the results
+// of a search. Modules that the caller may not read are neither listed nor counted.
 func (m *modules) list(w http.ResponseWriter, r call[group]) error {
 	index, err := r.catalog.Published(r.Context())
 	if err != nil {
@@ -119,9 +117,8 @@ func readableItems(g access.Grant, items []addr.Item) []addr.Item {
 	})
 }
 
-// cutPage cuts a page out of the list and links to its neighbours, by paths from the root
-// of the host, as the public registry does. A page has limit items unless the request
-// sets another number, up to maxLimit.
+// cutPage cuts a page out of the list and links to its neighbours, by paths from the root of the
+// host, like the public registry. The request may set another number than limit, up to maxLimit.
 func cutPage(r *http.Request, base string, all []addr.Item, limit, maxLimit int) (listMeta, []addr.Item) {
 	q := r.URL.Query()
 	number := func(name string, def, highest int) int {
@@ -150,8 +147,7 @@ func cutPage(r *http.Request, base string, all []addr.Item, limit, maxLimit int)
 	return meta, all[meta.Offset:end]
 }
 
-// latestDocs describes the latest version of each module. Modules that were
-// deleted or have only withdrawn versions are omitted.
+// latestDocs describes the latest version of each module, if it has one that is not withdrawn.
 func (m *modules) latestDocs(ctx context.Context, c *catalog.Catalog, page []addr.Item) ([]*moduleDoc, error) {
 	docs := make([]*moduleDoc, len(page))
 	g, ctx := errgroup.WithContext(ctx)

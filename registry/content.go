@@ -30,13 +30,11 @@ const (
 	piecesFresh = 30 * time.Second // delay until an untagged report is visible
 )
 
-// content serves the contents of a version, as a registry would, to clients
-// that cannot reach the registry itself: tags, manifests and blobs, unchanged.
-// The clients check digests and signatures.
+// content serves the contents of a version, unchanged tags, manifests and blobs, to clients that
+// cannot reach the registry itself. The clients check digests and signatures.
 //
-// The right to read gives access to the contents of a version that is served,
-// and to nothing else in its repository. The right to publish gives access to
-// the whole repository.
+// The right to read gives access to the contents of a version that is served, and to nothing else
+// in its repository; the right to publish to the whole.
 type content struct {
 	layout   addr.Layout
 	archives *archives
@@ -49,15 +47,13 @@ type part struct {
 	of   *consisting   // nil: all of the repository
 }
 
-// consisting is the contents of a version according to a list of its
-// repository.
+// consisting is the contents of a version according to a list of its repository.
 type consisting struct {
 	*pieces.Set
 	list *catalog.Versions
 }
 
-// readablePart determines what the caller may read. d is the requested digest, "" for a
-// tag.
+// readablePart determines what the caller may read. d is the requested digest, "" for a tag.
 func (c *content) readablePart(ctx context.Context, r call[stored], d digest.Digest) (part, error) {
 	repo, err := r.client.Repo(r.at.Repository(c.layout))
 	p := part{repo: repo}
@@ -78,8 +74,7 @@ func (c *content) mayPublish(r call[stored]) bool {
 	return r.grant.May(rights.Right{Action: rights.Publish, Kind: rights.Kind(r.at.Kind), Address: r.at.String()})
 }
 
-// servedDigest returns the digest of the version's manifest, or a
-// [catalog.RefusedError] if the version is not served.
+// servedDigest returns the digest of the version's manifest, or a [catalog.RefusedError].
 func (c *content) servedDigest(ctx context.Context, r call[stored]) (digest.Digest, error) {
 	if r.at.Kind == addr.KindModule {
 		mv, err := r.catalog.ModuleVersion(ctx, r.at.Module, r.at.version)
@@ -95,8 +90,7 @@ func (c *content) servedDigest(ctx context.Context, r call[stored]) (digest.Dige
 	return pv.Index.Digest, nil
 }
 
-// versionContents returns the contents of the version: from memory, unless the list of
-// its repository has changed.
+// versionContents returns the contents of the version, again if its repository's list has changed.
 func (c *content) versionContents(ctx context.Context, r call[stored], p part) (*consisting, error) {
 	l, err := r.catalog.Versions(ctx, r.at.Item)
 	if err != nil {
@@ -118,8 +112,7 @@ type contentDoc struct {
 	Layout   layoutDoc `json:"layout"`
 }
 
-// layoutDoc holds the fields of a layout that clients need; empty fields have
-// their defaults.
+// layoutDoc holds the fields of a layout that clients need; empty fields have their defaults.
 type layoutDoc struct {
 	Prefix    string `json:"prefix,omitempty"`
 	Modules   string `json:"modules,omitempty"`
@@ -158,8 +151,8 @@ func (c *content) tags(w http.ResponseWriter, r call[stored]) error {
 	return writeDocument(w, http.StatusOK, list)
 }
 
-// manifest answers with the manifest under a tag or digest. The tag of the
-// version always leads to the served manifest, even if the tag has moved.
+// manifest answers with the manifest under a tag or digest. The version's tag always leads to the
+// served manifest, even if it has moved.
 func (c *content) manifest(w http.ResponseWriter, r call[stored]) error {
 	reference := r.PathValue("reference")
 	d, err := asDigest(reference)
@@ -226,8 +219,8 @@ func (c *content) referrers(w http.ResponseWriter, r call[stored]) error {
 	return nil
 }
 
-// blob delivers a blob in the same way as links do, and counts it as a download
-// if it is the archive of the version, unless it is only checked.
+// blob delivers a blob as links do, and counts it as a download if it is the archive of the
+// version, unless it is only checked.
 func (c *content) blob(w http.ResponseWriter, r call[stored]) error {
 	d, err := asDigest(r.PathValue("digest"))
 	if err != nil {
@@ -248,8 +241,7 @@ func (c *content) blob(w http.ResponseWriter, r call[stored]) error {
 	}, "no-store")
 }
 
-// archiveName returns the name of an archive of the served version, "" for any other
-// blob.
+// archiveName returns the name of an archive of the served version, "" for any other blob.
 func (c *content) archiveName(ctx context.Context, r call[stored], hex string) string {
 	if r.at.Kind == addr.KindModule {
 		if mv, err := r.catalog.ModuleVersion(ctx, r.at.Module, r.at.version); err == nil && mv.Zip.Digest.Encoded() == hex {

@@ -50,8 +50,7 @@ type itemDoc struct {
 	Title      string `json:"title,omitempty"`
 }
 
-// list returns all items that the caller may read. A caller without a token
-// that may read nothing is told that a token is needed.
+// list returns all items that the caller may read. Who may read nothing is told to send a token.
 func (c *contents) list(w http.ResponseWriter, r call[everything]) error {
 	if err := c.guard.AllowLogin(r.Request); err != nil {
 		return err
@@ -93,8 +92,7 @@ func newEventDoc(e *evidence.StatusEvent) *eventDoc {
 	return &eventDoc{e.Message, e.Replacement}
 }
 
-// listItemVersions returns the versions of one item, including withdrawn ones, which
-// are marked.
+// listItemVersions returns the versions of one item, including withdrawn ones, which are marked.
 func (c *contents) listItemVersions(w http.ResponseWriter, r call[addr.Item]) error {
 	l, err := r.catalog.Versions(r.Context(), r.at)
 	if err != nil {

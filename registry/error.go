@@ -17,16 +17,14 @@ func notFound(format string, args ...any) error {
 	return &service.Error{Status: http.StatusNotFound, Text: fmt.Sprintf(format, args...)}
 }
 
-// isOwnDecision reports whether an error is a decision of this server rather than of the
-// registry.
+// isOwnDecision reports whether an error is a decision of this server, not of the registry.
 func isOwnDecision(err error) bool {
 	_, _, answer := service.Own(err)
 	_, refused := errors.AsType[*catalog.RefusedError](err)
 	return answer || refused
 }
 
-// errAborted breaks a connection in the middle of a body, when a status can no
-// longer tell the client that the bytes are incomplete or wrong.
+// errAborted breaks a connection in the middle of a body: it is too late for a status.
 var errAborted = errors.New("download ended early")
 
 // writeError is the only function that maps an error to an answer.
@@ -54,9 +52,8 @@ func (s *server) hidesRefusal(r *http.Request, err error) bool {
 	return !isOwnDecision(err) && isRefusal(err)
 }
 
-// classifyError returns the status for err and the text that a client may see. A
-// refusal of the front-end's own credentials is 502: the client cannot fix it,
-// and learns nothing about them except the registry's message.
+// classifyError returns the status for err and the text that a client may see. A refusal of the
+// front-end's own credentials is 502, with the registry's message only: the client cannot fix it.
 func classifyError(err error) (int, string) {
 	if status, text, ok := service.Own(err); ok {
 		return status, text
@@ -96,8 +93,7 @@ func classifyError(err error) (int, string) {
 	return http.StatusInternalServerError, "internal error"
 }
 
-// orNotFound turns "not found" into the answer that makes clients try their next
-// source. Every other error is returned unchanged.
+// orNotFound turns "not found" into the answer after which clients try their next source.
 func orNotFound(err error, format string, args ...any) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		return notFound("%s: not found", fmt.Sprintf(format, args...))

@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	// openTimeout is how long the registry may take to start sending a blob,
-	// including all attempts; the transfer has no limit. Otherwise a hanging
-	// registry would soon occupy all download slots.
+	// openTimeout is how long the registry may take to start sending a blob, including all
+	// attempts: a hanging registry must not occupy all download slots.
 	openTimeout = 30 * time.Second
 	// maxStreams bounds the concurrent downloads.
 	maxStreams = 512
@@ -24,9 +23,8 @@ const (
 	maxHooks, maxLargeHooks = 64, 8
 )
 
-// answerWithin returns a context that ends with ctx, or after d unless answered
-// is called before. answered takes the error of the operation and returns the
-// error to report.
+// answerWithin returns a context that ends with ctx, or after d unless answered is called before,
+// which takes the error of the operation and returns the error to report.
 func answerWithin(ctx context.Context, d time.Duration) (_ context.Context, answered func(error) error) {
 	ctx, cancel := context.WithCancel(ctx)
 	late := time.AfterFunc(d, cancel)

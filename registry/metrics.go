@@ -29,8 +29,7 @@ type Metrics struct {
 	failure   atomic.Pointer[jobs.Failure] // never nil
 }
 
-// NewMetrics returns metrics at zero and registers them; nil: they are not
-// registered.
+// NewMetrics returns metrics at zero and registers them unless to is nil.
 func NewMetrics(to prometheus.Registerer) *Metrics {
 	auto := promauto.With(to)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -83,8 +82,7 @@ func (m *Metrics) setQueueGauges(c jobs.Counts) {
 	m.failure.Store(&c.Last)
 }
 
-// LastFailure returns when the most recent failed job that the queue remembers
-// ended, and why it failed; zero if there is none.
+// LastFailure returns when the last failed job that the queue remembers ended, and why; or zero.
 func (m *Metrics) LastFailure() (at time.Time, why string) {
 	f := m.failure.Load()
 	return f.Time, f.Result

@@ -39,9 +39,8 @@ type moduleVersionEntry struct {
 	PublishedAt string       `json:"published_at,omitempty"`
 }
 
-// serveVersions lists every version, including editions: clients select a
-// pre-release only by an exact constraint, so an edition hides no other
-// version.
+// serveVersions lists every version, also editions: clients select a pre-release only by an exact
+// constraint, so these hide no other version.
 func (m *modules) serveVersions(w http.ResponseWriter, r call[addr.Module]) error {
 	l, err := r.catalog.Versions(r.Context(), r.at.Item())
 	if err != nil {
@@ -54,9 +53,8 @@ func (m *modules) serveVersions(w http.ResponseWriter, r call[addr.Module]) erro
 		for _, v := range l.Listed {
 			list.Versions = append(list.Versions, moduleVersionEntry{v, publishedAt(l.Listing.Published(v, nil))})
 		}
-		// Update bots look for release notes there. This reads only the version
-		// that is most likely requested next, and its failure does not fail the
-		// request.
+		// Update bots look for release notes there. This reads only the version most likely
+		// requested next, and its failure does not fail the request.
 		if v, ok := l.Latest(); ok {
 			mv, err := r.catalog.ModuleVersion(r.Context(), r.at, v)
 			if whole = err == nil; whole {
@@ -77,11 +75,9 @@ func (m *modules) serveVersions(w http.ResponseWriter, r call[addr.Module]) erro
 
 // Modules configures how module downloads are answered.
 type Modules struct {
-	// Answer is "portable" (default), "oci" or "direct". Every client supports
-	// portable. The other two are for newer OpenTofu, recognised by its
-	// User-Agent: oci sends it to the registry itself, for which it needs https
-	// and credentials of its own; direct makes it send its token with the
-	// archive request. All other clients get the portable answer.
+	// Answer is "portable" (default), which every client supports, "oci" or "direct", for newer
+	// OpenTofu by its User-Agent. oci sends it to the registry itself, for which it needs https and
+	// credentials of its own; direct makes it send its token with the archive request.
 	Answer string
 	// Registry is the HOST[:PORT] by which clients reach the registry, for oci.
 	Registry string
@@ -100,9 +96,8 @@ func (m Modules) validate() error {
 	return fmt.Errorf("modules: invalid answer %q: must be portable, oci or direct", m.Answer)
 }
 
-// download returns the location of the archive in a header, without a body. All
-// versions of OpenTofu and Terraform accept this form; a 200 without JSON,
-// which some registries send, fails in OpenTofu. The fetcher of both removes
+// download returns the location of the archive in a header, without a body, which all versions of
+// OpenTofu and Terraform accept; a 200 without JSON fails in OpenTofu. The fetcher of both takes
 // the checksum from the address and refuses an archive that does not match it.
 func (m *modules) download(w http.ResponseWriter, r call[addr.ModuleVersion]) error {
 	mv, err := r.catalog.ModuleVersion(r.Context(), r.at.Module, r.at.Version)
@@ -140,8 +135,7 @@ type madeLink struct {
 	exp  int64
 }
 
-// moduleLink returns the path of the zip. It is signed again only when the
-// expiry of links changes.
+// moduleLink returns the path of the zip, signed again only when the expiry of links changes.
 func moduleLink(l *links, mv *catalog.ModuleVersion, b blobName) string {
 	exp := l.linkExpiry()
 	if kept, ok := mv.Derived.Load(madeLink{}); ok && kept.(*madeLink).exp == exp {
@@ -157,8 +151,7 @@ type moduleLocationDoc struct {
 	UseCredentials bool   `json:"use_registry_credentials,omitempty"`
 }
 
-// location returns the answer for a client that supports more than the portable
-// form; nil for other clients.
+// location returns the answer for a client that supports more than the portable form; else nil.
 func (m Modules) location(agent, root string, b blobName, mv *catalog.ModuleVersion) *moduleLocationDoc {
 	major, minor, ok := openTofu(agent)
 	newer := func(want int) bool { return ok && (major > 1 || major == 1 && minor >= want) }
@@ -219,8 +212,7 @@ type moduleDirDoc struct {
 	Resources            []artifact.DescribedResource `json:"resources"`
 }
 
-// moduleInputDoc has its default as a string that contains JSON, as the public registry
-// has it; "" if there is none.
+// moduleInputDoc has its default as a string of JSON, like the public registry; "": there is none.
 type moduleInputDoc struct {
 	Name        string `json:"name"`
 	Type        string `json:"type"`
@@ -240,8 +232,7 @@ type moduleRequirementDoc struct {
 	Version string `json:"version"`
 }
 
-// serveDetail describes one version from the description that was stored at
-// publication.
+// serveDetail describes one version, as its publication did.
 func (m *modules) serveDetail(w http.ResponseWriter, r call[addr.ModuleVersion]) error {
 	l, err := r.catalog.Versions(r.Context(), r.at.Module.Item())
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// providers handles requests about providers, by the registry protocol and the
-// protocol of network mirrors.
+// providers handles requests about providers, by the registry and the network mirror protocol.
 type providers struct {
 	now    func() time.Time
 	counts *downloads.Counter
@@ -27,9 +26,8 @@ type providerVersionsDoc struct {
 	Warnings []string               `json:"warnings,omitempty"`
 }
 
-// providerVersionEntry has protocols and platforms only if they are already
-// known: clients do not need them, and this answer must not wait for one
-// request per version.
+// providerVersionEntry has protocols and platforms only if already known: clients do not need them,
+// and this answer must not wait for one request per version.
 type providerVersionEntry struct {
 	Version     addr.Version   `json:"version"`
 	Protocols   []string       `json:"protocols,omitempty"`
@@ -107,8 +105,7 @@ func (p *providers) describeProvider(w http.ResponseWriter, r call[providerVersi
 	return service.Send(w, r.Request, cacheControl(r.grant), d)
 }
 
-// providerPackageDoc is the answer for one platform. Field order and names are
-// those of the protocol.
+// providerPackageDoc is the answer for one platform, with the protocol's order and names.
 type providerPackageDoc struct {
 	Protocols           []string                 `json:"protocols"`
 	OS                  string                   `json:"os"`
@@ -127,8 +124,7 @@ type packageHashes struct {
 	Size   int64    `json:"package_size"`
 }
 
-// serveBuild returns everything that the clients check before and after they
-// download a provider. 404 means "not for this platform".
+// serveBuild returns what clients check before and after a download; 404: not for this platform.
 func (p *providers) serveBuild(w http.ResponseWriter, r call[build]) error {
 	pv, err := r.providerVersion(r.Context(), r.at.Provider, r.at.version, r.at.platform)
 	if err != nil {
@@ -192,8 +188,7 @@ func platformList(p *catalog.ProviderVersion) string {
 	return strings.Join(names, ", ")
 }
 
-// packageHashesOf returns the hashes of every platform, or nil: a client fails on an
-// incomplete entry, while the field itself is optional.
+// packageHashesOf returns the hashes of every platform, or nil: a client fails on incomplete ones.
 func packageHashesOf(p *catalog.ProviderVersion) map[string]packageHashes {
 	all := make(map[string]packageHashes, len(p.Platforms))
 	for _, t := range p.Platforms {
@@ -212,8 +207,7 @@ type mirrorIndexDoc struct {
 	Versions map[string]struct{} `json:"versions"`
 }
 
-// mirrorIndex lists the versions of a provider under the address of its origin.
-// The front-end's own providers are served here too, under its host name.
+// mirrorIndex lists a provider's versions under its origin's, or the front-end's own, address.
 func (p *providers) mirrorIndex(w http.ResponseWriter, r call[addr.Provider]) error {
 	l, err := r.providerVersions(r.Context(), r.at)
 	if err != nil {
@@ -241,8 +235,7 @@ type mirrorArchive struct {
 	Hashes []string `json:"hashes"`
 }
 
-// mirrorVersion lists the archives of one version with their hashes. Without
-// hashes the clients would install the archive unverified.
+// mirrorVersion lists a version's archives with the hashes by which the clients verify them.
 func (p *providers) mirrorVersion(w http.ResponseWriter, r call[providerVersion]) error {
 	pv, err := r.providerVersion(r.Context(), r.at.Provider, r.at.version)
 	if err != nil {

@@ -35,13 +35,11 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// maxModuleUpload bounds the archive of a module that is uploaded over HTTP, in
-// bytes: as much as the tree in it may have.
+// maxModuleUpload bounds a module's archive uploaded over HTTP, in bytes, like the tree in it.
 const maxModuleUpload = 512 << 20
 
-// maxUnpacked bounds the modules that are received at a time. Each takes at most
-// twice maxModuleUpload of the disk for its archive and its tree, however well
-// it compresses.
+// maxUnpacked bounds the modules received at a time. Each takes at most twice maxModuleUpload of
+// the disk, for its archive and its tree.
 const maxUnpacked = 8
 
 // publishedDoc is the answer to a publication.
@@ -64,8 +62,7 @@ type publishing struct {
 	now     func() time.Time
 }
 
-// publishModule receives a zip or tar.gz and stores its tree as a version, with the
-// same ignore files, checks and bytes as `okara publish module`.
+// publishModule stores the tree in a zip or tar.gz as a version, like `okara publish module`.
 func (p *publishing) publishModule(w http.ResponseWriter, r call[addr.ModuleVersion]) error {
 	o, dry, err := moduleOptions(r.Request, r.grant)
 	if err != nil {
@@ -102,8 +99,7 @@ func (p *publishing) publishModule(w http.ResponseWriter, r call[addr.ModuleVers
 	return p.sendPublished(w, r.Request, out)
 }
 
-// moduleOptions parses the query of a publication. A misspelt value is an
-// error: if it were taken as false, dry_run would publish.
+// moduleOptions parses a publication's query. A misspelt value is an error, lest dry_run publish.
 func moduleOptions(r *http.Request, g access.Grant) (o depot.ModuleOptions, dry bool, err error) {
 	q := r.URL.Query()
 	if o.Policy, err = depot.ParsePolicy(cmp.Or(q.Get("policy"), string(depot.PolicyImmutable))); err != nil {
@@ -126,8 +122,7 @@ func moduleOptions(r *http.Request, g access.Grant) (o depot.ModuleOptions, dry 
 	return o, dry, err
 }
 
-// removeUnpacked removes a temporary directory. The answer is already being
-// sent, so a failure is only logged.
+// removeUnpacked removes a temporary directory; too late for an answer, a failure is only logged.
 func (p *publishing) removeUnpacked(remove func() error) {
 	if err := remove(); err != nil {
 		p.log.Error("temporary files could not be removed", "error", err)
@@ -185,9 +180,8 @@ func checkContentDigest(header string, sum [sha256.Size]byte) error {
 	return nil
 }
 
-// originAnnotations returns the annotations that state where an artifact comes from.
-// Values of the query count only if no token of a CI system states them; no
-// token states when the source was written.
+// originAnnotations returns the annotations on where an artifact comes from. The query counts only
+// without a token of a CI system; no token says when the source was written.
 func originAnnotations(r *http.Request, g access.Grant) (map[string]string, error) {
 	q := r.URL.Query()
 	a := map[string]string{}
@@ -213,8 +207,7 @@ func originAnnotations(r *http.Request, g access.Grant) (map[string]string, erro
 	return a, nil
 }
 
-// dryRun answers with the files that would be published, and whether the
-// registry already has them. It refuses whatever a publication would refuse.
+// dryRun answers with what would be published and is there, or the refusal of a publication.
 func (p *publishing) dryRun(w http.ResponseWriter, r call[addr.ModuleVersion], tree fs.FS, o depot.ModuleOptions) error {
 	plan, err := depot.PlanModule(r.Context(), tree, r.at, o)
 	if err != nil {
@@ -280,8 +273,7 @@ func unprocessableError(err error) error {
 	return &service.Error{Status: http.StatusUnprocessableEntity, Text: err.Error()}
 }
 
-// publishError returns errors of the registry and of a full disk unchanged, and
-// treats all others as a fault of the uploaded content.
+// publishError keeps errors of the registry and of a full disk; others are the content's fault.
 func publishError(err error) error {
 	for _, e := range []error{
 		oci.ErrExists, oci.ErrUnavailable, oci.ErrUnauthenticated, oci.ErrDenied, oci.ErrRateLimited, oci.ErrUncertain,
@@ -304,8 +296,7 @@ const (
 	maxActor         = 128
 )
 
-// changeStatus deprecates or withdraws a version, or reverts that. Signatures are not
-// among the actions: a resign event needs the files that `okara sign` makes.
+// changeStatus deprecates or withdraws a version, or reverts that. Resigning takes `okara sign`.
 func (p *publishing) changeStatus(w http.ResponseWriter, r call[stored]) error {
 	var in struct {
 		Action      string `json:"action"`

@@ -40,19 +40,16 @@ const (
 	maxReceipts        = 100
 )
 
-// A receipt is signed proof that a file was uploaded to the repository of one
-// version. It is valid at every replica, so an upload can be resumed.
+// A receipt is signed proof, for all replicas, that a file was uploaded to a version's repository.
 const (
 	signReceipt = "okara-upload-v1"
 	receiptTTL  = 24 * time.Hour
 )
 
-// fileName matches a file of a release as named by GoReleaser, or SHA256SUMS
-// alone.
+// fileName matches a file of a release as named by GoReleaser, or SHA256SUMS alone.
 var fileName = text.Pattern(`^(terraform-(provider|registry)[A-Za-z0-9._+-]{1,200}|SHA256SUMS(\.sig)?)$`)
 
-// receiveFile stores one file of a release as a blob of its repository; a package must
-// be valid. Nothing refers to the blob until the version is published.
+// receiveFile stores a file of a release, checked if it is a package, as a blob of no manifest yet.
 func (p *publishing) receiveFile(w http.ResponseWriter, r call[providerVersion]) error {
 	u, repo, err := p.uploadOf(r)
 	if err != nil {
@@ -85,9 +82,8 @@ func (p *publishing) receiveFile(w http.ResponseWriter, r call[providerVersion])
 	return p.writeReceipt(w, http.StatusCreated, u)
 }
 
-// knownFile answers with a receipt for a file that the repository already has,
-// so that an interrupted publication need not send it again. Only a caller that
-// may publish there sees the reason of a failure.
+// knownFile answers with a receipt for a file that the repository has, so that it need not be sent
+// again. Only a caller that may publish there sees why it fails.
 func (p *publishing) knownFile(w http.ResponseWriter, r call[providerVersion]) error {
 	u, repo, err := p.uploadOf(r)
 	if err != nil {
@@ -132,8 +128,7 @@ func fetchBlob(ctx context.Context, repo *oci.Repo, u upload, to io.Writer) erro
 	return err
 }
 
-// uploadOf returns the upload that the path of a request describes, and its
-// repository.
+// uploadOf returns the upload that the path of a request describes, and its repository.
 func (p *publishing) uploadOf(r call[providerVersion]) (upload, *oci.Repo, error) {
 	u := upload{Repository: p.layout.Provider(r.at.Provider), File: r.PathValue("filename"), typ: r.at.Type}
 	if !fileName().MatchString(u.File) {
@@ -162,9 +157,8 @@ func (p *publishing) writeReceipt(w http.ResponseWriter, status int, u upload) e
 	return writeDocument(w, status, doc)
 }
 
-// publishProvider creates a version from the uploaded files, with the same checks as
-// `okara publish provider`. The server has no signing key, so the files include
-// the signature of SHA256SUMS.
+// publishProvider creates a version from the uploaded files, with the same checks as `okara publish
+// provider`. They include the signature of SHA256SUMS: the server has no signing key.
 func (p *publishing) publishProvider(w http.ResponseWriter, r call[providerVersion]) error {
 	var in struct {
 		Receipts []string `json:"receipts"`
@@ -269,8 +263,7 @@ type upload struct {
 
 func (u *upload) isPackage() bool { return strings.HasSuffix(u.File, ".zip") }
 
-// inspect does the slow checks of a large package while its file is available,
-// so that publishing many packages is a short request.
+// inspect does a large package's slow checks while its file is here, so that publishing is short.
 func (u *upload) inspect(ctx context.Context, file io.ReaderAt) (err error) {
 	if !u.isPackage() {
 		return nil
@@ -307,8 +300,7 @@ func newReceipt(keys *keyring.Ring, u upload) (string, error) {
 	return id + "." + content + "." + signature, nil
 }
 
-// readReceipt verifies a receipt; its content is read only after its signature
-// is verified.
+// readReceipt verifies a receipt before it reads the content.
 func readReceipt(keys *keyring.Ring, receipt string, now time.Time) (upload, error) {
 	forged := unprocessableError(errors.New("a receipt is not valid; upload the file again"))
 	part := strings.Split(receipt, ".")

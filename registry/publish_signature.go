@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// Bounds of a signature that is uploaded over HTTP. An RSA key of 8192 bits
-// makes signatures of 1 KiB, and a payload is one line of JSON.
+// Bounds of an uploaded signature. An RSA key of 8192 bits makes 1 KiB; a payload is one line.
 const (
 	maxSignatureRequest = 128 << 10
 	maxSignedPayload    = 64 << 10
@@ -27,8 +26,7 @@ const (
 	maxSignatures       = 50 // of one version
 )
 
-// signatureDoc is a signature in cosign's form: Payload is its simple-signing
-// document, and the signature covers those bytes.
+// signatureDoc is a signature in cosign's form: it covers Payload, a simple-signing document.
 type signatureDoc struct {
 	Payload   []byte `json:"payload"`
 	Signature []byte `json:"signature"`
@@ -63,9 +61,8 @@ func (p *publishing) signedSubject(r call[stored]) (*oci.Repo, oci.Descriptor, e
 	return repo, subject, orNotFound(err, "%s %s %s", r.at.Kind, r.at, r.at.version)
 }
 
-// sign stores a signature over the digest that a publication returned. Whether
-// its key is trusted is decided when it is verified; here it only has to be
-// about this version. Sending it again has no effect.
+// sign stores a signature over the digest that a publication returned. It only has to be about this
+// version; whether its key is trusted is decided on verification. Sending it again has no effect.
 func (p *publishing) sign(w http.ResponseWriter, r call[stored]) error {
 	var in struct {
 		Digest digest.Digest `json:"digest"`

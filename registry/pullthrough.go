@@ -30,8 +30,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// PullRule lets the front-end fetch versions of some providers from their
-// origin when clients request them.
+// PullRule lets the front-end fetch versions of some providers from their origin on request.
 type PullRule struct {
 	Providers string              // glob over HOSTNAME/NAMESPACE/TYPE
 	Versions  addr.Constraint     // zero: every release
@@ -45,26 +44,21 @@ func (r PullRule) permitsPlatform(t addr.Platform) bool {
 
 const (
 	originBytes = 64 << 20 // of each of the two caches
-	// originRetry is how long a failure of an origin is remembered if there are
-	// stored versions to serve. A failure of one version is always remembered
-	// that long.
+	// originRetry is how long failures count: of a version, and of an origin with stored versions.
 	originRetry = time.Minute
 )
 
-// mayPullThrough reports whether a version can fulfil a policy before it is in the
-// registry: then it has only its author's signature.
+// mayPullThrough reports whether versions can fulfil a policy by their author's signature alone.
 func mayPullThrough(require trust.Policy) bool {
 	return require.Block == "" && !slices.ContainsFunc(require.Require, func(name string) bool { return name != trust.RequireOpenPGP })
 }
 
-// pullThrough answers for versions that an origin has and the registry does not
-// yet have, and stores those of which a client requests a package.
+// pullThrough answers for versions that only an origin has, and stores the packages requested.
 type pullThrough struct {
 	layout  addr.Layout
 	rules   []PullRule
 	revoked catalog.RevokedKeys
-	// What is required of mirrored providers: nothing, or a signature by one of
-	// these keys.
+	// What is required of mirrored providers: nothing, or a signature by one of these keys.
 	require trust.Policy
 
 	versions *cache.Cache[*originVersions] // address of the provider
@@ -82,8 +76,7 @@ type pullThrough struct {
 	stall   time.Duration // an origin that sends too little for that long is given up
 }
 
-// newPullThrough returns the pull-through into the registry of a view; nil
-// without rules.
+// newPullThrough returns the pull-through into the registry of a view; nil without rules.
 func newPullThrough(o Options, v *view, m *Metrics) *pullThrough {
 	if len(o.PullThrough) == 0 {
 		return nil
@@ -97,15 +90,13 @@ func newPullThrough(o Options, v *view, m *Metrics) *pullThrough {
 	}
 }
 
-// originPolicy is the cache policy for a reachable origin: its answers are
-// fresh for a while and then requested again in the background; known answers
-// stay usable meanwhile.
+// originPolicy is the cache policy for a reachable origin: answers are fresh for a while, then
+// requested again in the background.
 func originPolicy() cache.Policy {
 	return cache.Policy{Fresh: 5 * time.Minute, Grace: cache.Forever, Stale: cache.Forever}
 }
 
-// rule returns the first rule for a provider. The front-end's own providers
-// have none.
+// rule returns the first rule for a provider; the front-end's own have none.
 func (p *pullThrough) rule(a addr.Provider) (PullRule, bool) {
 	if p == nil || a.Hostname == "" {
 		return PullRule{}, false
@@ -117,8 +108,7 @@ func (p *pullThrough) rule(a addr.Provider) (PullRule, bool) {
 	return p.rules[i], true
 }
 
-// originVersions is the list of a provider's versions at its origin that the
-// rule allows.
+// originVersions is the list of a provider's versions at its origin that the rule allows.
 type originVersions struct {
 	versions []addr.Version // highest first
 	err      error          // why the list is unknown
@@ -127,8 +117,7 @@ type originVersions struct {
 
 func (o *originVersions) size() int { return 256 + 128*len(o.versions) }
 
-// withOrigin returns the union of the versions in the registry, which may be nil, and
-// those at the origin.
+// withOrigin returns the union of the versions in the registry, if any, and those at the origin.
 func (o *originVersions) withOrigin(stored *catalog.Versions) *catalog.Versions {
 	if len(o.versions) == 0 && stored != nil {
 		return stored
@@ -141,9 +130,8 @@ func (o *originVersions) withOrigin(stored *catalog.Versions) *catalog.Versions 
 	return u
 }
 
-// providerVersions returns the list of a provider: its versions in the registry and
-// those that may be pulled through. A slow or unavailable origin adds nothing,
-// and the answer does not wait for it if there are stored versions.
+// providerVersions returns a provider's versions in the registry and those that may be pulled
+// through. A slow or absent origin adds nothing, and delays nothing if there are stored versions.
 func (v *view) providerVersions(ctx context.Context, p addr.Provider) (*catalog.Versions, error) {
 	stored, err := v.catalog.Versions(ctx, p.Item())
 	rule, ok := v.pull.rule(p)
@@ -165,8 +153,7 @@ func (v *view) providerVersions(ctx context.Context, p addr.Provider) (*catalog.
 	return origin.withOrigin(stored), nil
 }
 
-// originError returns the error for an answer that needs an origin, with the
-// origin's text.
+// originError returns the error for an answer that needs an origin, with the origin's text.
 func originError(err error) error {
 	own, ok := errors.AsType[*service.Error](err)
 	switch {
@@ -180,8 +167,7 @@ func originError(err error) error {
 	return &service.Error{Status: http.StatusBadGateway, Text: "invalid response from the origin: " + visibleReason(err)}
 }
 
-// visibleReason returns the part of a failure that a client may see. Clients that only
-// know host names must not learn their addresses, which are logged.
+// visibleReason returns what a client may see of a failure: not the addresses of host names.
 func visibleReason(err error) string {
 	if _, ok := errors.AsType[*net.OpError](err); !ok {
 		return err.Error()
@@ -192,8 +178,8 @@ func visibleReason(err error) string {
 	return "it cannot be reached"
 }
 
-// listOrigin requests a provider's versions from an origin. With brief set it waits
-// only briefly; the requests that follow use the remembered failure.
+// listOrigin requests a provider's versions from an origin. With brief it waits only briefly; later
+// requests use the remembered failure.
 func (p *pullThrough) listOrigin(ctx context.Context, rule PullRule, a addr.Provider, brief bool) (*originVersions, error) {
 	key := a.String()
 	load := func(ctx context.Context, old *originVersions, has bool) (*originVersions, error) {
@@ -233,8 +219,8 @@ func (p *pullThrough) listOrigin(ctx context.Context, rule PullRule, a addr.Prov
 	return o, nil
 }
 
-// rememberFailure returns the result of a failed load: an error if a known value should
-// be kept, or else a value that remembers the failure.
+// rememberFailure returns the result of a failed load: an error if a known value should be kept, or
+// else a value that remembers the failure.
 func rememberFailure[V any](err error, known bool, v V) (V, error) {
 	if known && !errors.Is(err, oci.ErrNotFound) {
 		var none V
@@ -258,9 +244,8 @@ func (r *originRelease) size() int {
 	return r.version.Size()
 }
 
-// providerVersion returns a version of a provider from the registry, or else from its
-// origin. If only some platforms are requested and none of them may be pulled
-// through, no origin is asked.
+// providerVersion returns a version of a provider from the registry, or else its origin, unless
+// only platforms that may not be pulled through are requested.
 func (v *view) providerVersion(ctx context.Context, p addr.Provider, want addr.Version, platforms ...addr.Platform) (*catalog.ProviderVersion, error) {
 	pv, err := v.catalog.ProviderVersion(ctx, p, want)
 	rule, ok := v.pull.rule(p)
@@ -284,9 +269,8 @@ func (v *view) providerVersion(ctx context.Context, p addr.Provider, want addr.V
 	return r.version, nil
 }
 
-// completeStored returns a stored version with the platforms that may be pulled
-// through beside it: those of the rule that its signed SHA256SUMS lists. The
-// first request for one of their packages adds them to the registry.
+// completeStored returns a stored version with the platforms that may be pulled through beside it:
+// those of the rule in its signed SHA256SUMS. The first request for one adds it to the registry.
 func (r PullRule) completeStored(p addr.Provider, stored *catalog.ProviderVersion) *catalog.ProviderVersion {
 	if stored.Broken != nil || len(stored.Meta.SignatureBytes) == 0 || !r.Versions.Allows(stored.Version) {
 		return stored
@@ -315,8 +299,8 @@ func (r PullRule) completeStored(p addr.Provider, stored *catalog.ProviderVersio
 	return all
 }
 
-// release returns a version at its origin, with its proof verified. A failure
-// is remembered, so that clients cannot make the server ask again and again.
+// release returns a version at its origin, with verified proof. A failure is remembered: clients
+// cannot make the server ask again and again.
 func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provider, v addr.Version) (*originRelease, error) {
 	known, ok := p.versions.Peek(a.String())
 	if !rule.Versions.Allows(v) || ok && known.err == nil && !slices.Contains(known.versions, v) {
@@ -353,8 +337,7 @@ func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provide
 	return r, nil
 }
 
-// learnDetails makes the next list of versions include the details now known of one
-// version.
+// learnDetails makes the next list of versions include what is now known of one version.
 func (p *pullThrough) learnDetails(a addr.Provider) {
 	if o, ok := p.versions.Peek(a.String()); ok {
 		if u := o.union.Load(); u != nil {
@@ -363,8 +346,7 @@ func (p *pullThrough) learnDetails(a addr.Provider) {
 	}
 }
 
-// knownRelease returns a version at its origin that was requested before, without a
-// new request.
+// knownRelease returns a version at its origin that was requested before.
 func (p *pullThrough) knownRelease(a addr.Provider, v addr.Version) (*catalog.ProviderVersion, bool) {
 	if p == nil {
 		return nil, false

@@ -33,13 +33,11 @@ const maxPulls = 32
 const (
 	// maxPulled bounds the total size of the files of these packages on disk.
 	maxPulled = 8 << 30
-	// minPulled is how many bytes of a package an origin must send within
-	// stallTimeout, unless fewer remain.
+	// minPulled is how many bytes of a package, or all, an origin must send within stallTimeout.
 	minPulled = 256 << 10
 )
 
-// pulls holds the packages that are being fetched from their origin, each once
-// for all clients. A fetch does not belong to any request.
+// pulls holds the packages being fetched, each once for all clients, independent of any request.
 type pulls struct {
 	limiter *service.ClientLimiter // one per package
 	disk    *semaphore.Weighted    // bytes of their files
@@ -48,8 +46,7 @@ type pulls struct {
 	running map[string]*pulled // repository@hex
 }
 
-// pulled is a package that is being fetched. size, spool and err are set when
-// opened is closed.
+// pulled is a package that is being fetched. size, spool and err are set when opened is closed.
 type pulled struct {
 	version string // the version that it belongs to
 	opened  chan struct{}
@@ -62,9 +59,8 @@ type pulled struct {
 	reserved int64 // bytes of pulls.disk that its file uses; accessed only by the fetching goroutine
 }
 
-// findArchive finds a blob that a link names and that is missing in the registry: a
-// package, which is fetched, or a file of the version's proof, which is then in
-// memory.
+// findArchive finds a blob that a link names and that the registry lacks: a package, which is
+// fetched, or a file of the version's proof, then in memory.
 func (p *pullThrough) findArchive(ctx context.Context, client netip.Prefix, b blobName) (oci.Descriptor, *pulled, error) {
 	none := fmt.Errorf("archive %s: %w", b.File, oci.ErrNotFound)
 	if p == nil {
@@ -103,8 +99,7 @@ func (p *pullThrough) findArchive(ctx context.Context, client netip.Prefix, b bl
 	return oci.Descriptor{}, nil, none
 }
 
-// parseLink parses the provider and the version out of a link. The file name is
-// not trusted until a verified release contains it.
+// parseLink parses a link's provider and version. Only a verified release confirms its file name.
 func (p *pullThrough) parseLink(b blobName) (addr.Provider, addr.Version, bool) {
 	item, ok := p.layout.Parse(b.Repository)
 	if !ok || item.Kind != addr.KindMirror {
@@ -114,10 +109,8 @@ func (p *pullThrough) parseLink(b blobName) (addr.Provider, addr.Version, bool) 
 	return item.Provider, v, ok
 }
 
-// fetch joins or starts the fetch of a package and returns when its size is
-// known. If the fetch has finished meanwhile, the package is in the registry
-// and is not fetched again. The fetch occupies a slot of the client that
-// started it until it ends, even if that client has left.
+// fetch joins or starts the fetch of a package and returns when its size is known, at once if it is
+// in the registry by now. Until its end the fetch occupies a slot of the client that started it.
 func (p *pullThrough) fetch(ctx context.Context, client netip.Prefix, b blobName, r *originRelease, t artifact.ProviderPlatform) (*pulled, error) {
 	key := b.Repository + "@" + b.Hex
 	p.packages.mu.Lock()
@@ -168,8 +161,7 @@ func (p *pullThrough) completeFetch(ctx context.Context, key string, b blobName,
 	}
 }
 
-// recoverPanic turns a panic into an error: in a goroutine outside of net/http it
-// would end the process.
+// recoverPanic turns a panic, which would end the process outside of net/http, into an error.
 func recoverPanic(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -179,9 +171,8 @@ func recoverPanic(f func() error) (err error) {
 	return f()
 }
 
-// receive writes a package to a file, which the clients follow. If the origin
-// does not announce the size, they wait for the end: without a size they could
-// not tell a broken download from a complete one.
+// receive writes a package to a file, which the clients follow: if the origin does not announce the
+// size, at its end, since a broken download would look complete.
 func (p *pullThrough) receive(ctx context.Context, f *pulled, r *originRelease, t artifact.ProviderPlatform) error {
 	ready := sync.OnceFunc(func() { close(f.opened) })
 	defer ready()
@@ -234,15 +225,13 @@ func (p *pullThrough) receive(ctx context.Context, f *pulled, r *originRelease, 
 	return err
 }
 
-// distrustOrigin refuses a release whose origin sends bytes that do not match its
-// signed hash.
+// distrustOrigin refuses a release whose origin sends bytes that do not match its signed hash.
 func (p *pullThrough) distrustOrigin(r *originRelease, err error) {
 	p.releases.Put(pullVersion(r.release.Provider, r.release.Version), &originRelease{err: err})
 }
 
-// storePackage moves a package from its file to the registry, after recording the job
-// that completes its version. The job also completes what a crash leaves in the
-// registry.
+// storePackage moves a package from its file to the registry, after recording the job that
+// completes its version, also after a crash.
 func (p *pullThrough) storePackage(ctx context.Context, b blobName, f *pulled, r *originRelease) (err error) {
 	defer func() { err = errors.Join(err, f.spool.Discard()) }()
 	if err := p.enqueue(ctx, r.release.Provider, r.release.Version); err != nil {
@@ -263,18 +252,15 @@ func (p *pullThrough) storePackage(ctx context.Context, b blobName, f *pulled, r
 // jobPull completes a version of which a client requested a package.
 const jobPull = jobs.KindPull
 
-// enqueue records that job, at most once a day. The job ends when the version
-// is complete, its attempts are used up, or it is parked. In the latter cases a
-// request on a later day records it again.
+// enqueue records that job, at most once a day: it may have used up its attempts, or be parked.
 func (p *pullThrough) enqueue(ctx context.Context, a addr.Provider, v addr.Version) error {
 	id := jobPull + " " + pullVersion(a, v) + " " + p.now().UTC().Format(time.DateOnly)
 	_, err := p.queue.Add(ctx, id, jobs.Job{Kind: jobPull, Data: map[string]string{"provider": a.String(), "version": v.String()}})
 	return err
 }
 
-// resume records the job again for a version that is incomplete although
-// packages of it are in the registry: its last job failed, or the version was
-// removed. The clients need no further package of it.
+// resume records the job again for an incomplete version with packages in the registry: its last
+// job failed, or it was removed. The clients need no further package of it.
 func (p *pullThrough) resume(ctx context.Context, r *originRelease) {
 	here := slices.ContainsFunc(r.version.Platforms, func(t artifact.ProviderPlatform) bool {
 		_, ok := p.catalog.Blobs.KnownSize(r.version.Repository, t.Zh)
@@ -285,8 +271,7 @@ func (p *pullThrough) resume(ctx context.Context, r *originRelease) {
 	}
 }
 
-// restore records the job for a version of which the registry lacks parts, if a rule
-// allows it.
+// restore records the job for a version of which the registry lacks parts, if a rule allows it.
 func (p *pullThrough) restore(ctx context.Context, a addr.Provider, v addr.Version) {
 	if rule, ok := p.rule(a); !ok || !rule.Versions.Allows(v) {
 		return
@@ -296,8 +281,7 @@ func (p *pullThrough) restore(ctx context.Context, a addr.Provider, v addr.Versi
 	}
 }
 
-// runPullJob is the handler of that job: it stores the version with all platforms of
-// the rule, as `okara mirror` does.
+// runPullJob stores the version with all platforms of the rule, as `okara mirror` does.
 func (p *pullThrough) runPullJob(ctx context.Context, j jobs.Job) (string, error) {
 	a, err := addr.ParseProvider(j.Data["provider"])
 	if err != nil {
@@ -327,8 +311,7 @@ func (p *pullThrough) runPullJob(ctx context.Context, j jobs.Job) (string, error
 	return out.String(), nil
 }
 
-// waitUntilIdle waits until no package of a version is being fetched in this process, so
-// that the job does not fetch it a second time.
+// waitUntilIdle waits while this process fetches packages of a version, lest the job do so, too.
 func (p *pulls) waitUntilIdle(ctx context.Context, version string) error {
 	for {
 		var busy *pulled
@@ -350,8 +333,7 @@ func (p *pulls) waitUntilIdle(ctx context.Context, version string) error {
 	}
 }
 
-// recordMirrored records the result of pulling a version through, a change that was
-// not made by a client.
+// recordMirrored records that a version was pulled through, a change that no client made.
 func (p *pullThrough) recordMirrored(ctx context.Context, rule PullRule, a addr.Provider, v addr.Version, stored string, err error) {
 	result := "done"
 	status := http.StatusCreated

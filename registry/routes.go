@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// newRoutes registers all routes of the protocols: what a request is about, which
-// right it requires, and its handler. HEAD works wherever GET does.
+// newRoutes registers all routes: what a request is about, the right it requires, and its handler.
+// HEAD works wherever GET does.
 func (s *server) newRoutes() http.Handler {
 	mux := s.kit.Mux()
 	meta := func(pattern string, h service.Handler) { mux.Handle(pattern, s.wrapHandler(s.kit.Limit(h))) }
@@ -91,10 +91,8 @@ type call[A any] struct {
 	grant access.Grant // the caller
 }
 
-// handleParsed returns the handler of requests whose path says what they are about: it
-// parses the path, checks the right, finds the view of the caller, and calls
-// answer. Nothing is looked up, and no body is read, before the right is
-// checked.
+// handleParsed returns the handler of requests whose path says what they are about: it parses the
+// path, and if the right is there calls answer with the caller's view. No look-up or body precedes.
 func handleParsed[A any](s *server, parse parser[A], action rights.Action, answer func(http.ResponseWriter, call[A]) error) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		at, right, bad := parse(r)
@@ -119,8 +117,7 @@ func handleParsed[A any](s *server, parse parser[A], action rights.Action, answe
 	}
 }
 
-// addressError returns the error for an invalid address. For reads it is 404, not
-// 400: the clients then try their next source.
+// addressError is for an invalid address. Reads get 404, not 400: clients try their next source.
 func addressError(action rights.Action, err error) error {
 	if action == rights.Publish {
 		return unprocessableError(err)
@@ -128,15 +125,13 @@ func addressError(action rights.Action, err error) error {
 	return notFound("%v", err)
 }
 
-// Discovery returns the entries of the protocols in the discovery document of a
-// server that serves them below the path base. Every service URL ends with a
-// slash, without which the clients' provider code drops the last segment.
+// Discovery returns the protocols' entries in the discovery document of a server below the path
+// base. Service URLs end with a slash, or the clients' provider code drops the last segment.
 func Discovery(_ context.Context, base string) (map[string]any, error) {
 	return map[string]any{"modules.v1": base + "/v1/modules/", "providers.v1": base + "/v1/providers/"}, nil
 }
 
-// serveUnknown answers all other paths with 404. If the base URLs of the protocols
-// were mixed up, the error names the correct one.
+// serveUnknown answers other paths with 404. If base URLs were mixed up, it names the correct one.
 func serveUnknown(_ http.ResponseWriter, r *http.Request) error {
 	path := r.URL.Path
 	switch {
@@ -151,9 +146,8 @@ func serveUnknown(_ http.ResponseWriter, r *http.Request) error {
 	return notFound("unknown path")
 }
 
-// originDiscovery returns the service URLs for the providers of an origin.
-// Terraform and OpenTofu never request it; Renovate does, because it treats
-// /origin/HOSTNAME as a registry.
+// originDiscovery returns the service URLs for the providers of an origin, for Renovate, which
+// treats /origin/HOSTNAME as a registry.
 func (s *server) originDiscovery(w http.ResponseWriter, r *http.Request) error {
 	p, err := addr.ParseProvider(r.PathValue("hostname") + "/namespace/type")
 	if err != nil {

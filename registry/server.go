@@ -31,15 +31,14 @@ type Options struct {
 	Layout   addr.Layout   // layout of modules and providers in the registry
 	Hostname string        // host name under which /mirror/ serves own providers; empty: the one that the client used
 
-	// PublicURL is the URL of the server for clients. Requests to it get
-	// absolute addresses, all others relative ones; "": Reached decides. If
-	// anonymous callers may write, the server answers only to its host, to
-	// Hostname and to loopback names.
+	// PublicURL is the URL of the server for clients. Requests to it get absolute addresses, others
+	// relative ones; "": Reached decides. If anonymous callers may write, the server answers only
+	// to its host, Hostname and loopback names.
 	PublicURL string
 	BasePath  string // path below which a proxy serves the server; "": the root of its host
 
-	// Reached returns the URL by which a client reached the server, without a slash at its
-	// end; "": it is not known, and addresses in answers to it are relative. nil: never.
+	// Reached returns the URL by which a client reached the server, without a slash at its end; "":
+	// unknown, and addresses in answers are relative. nil: never.
 	Reached func(*http.Request) string
 
 	Require  map[string]trust.Policy // by kind: what a module, provider or mirror version must fulfil to be served
@@ -47,27 +46,23 @@ type Options struct {
 	Archives Archives                // how archives are linked and delivered
 	Modules  Modules                 // how module downloads are answered
 	TagTTL   time.Duration           // how long the version tag of a module is trusted; 0: 30 s
-	// DeniedMeansMissing answers 404 if the registry refuses a read: some
-	// registries hide missing repositories that way, and clients try their next
-	// source only after a 404.
+	// DeniedMeansMissing answers 404 if the registry refuses a read: some hide missing repositories
+	// that way, and clients try their next source only after a 404.
 	DeniedMeansMissing bool
 
-	// PullThrough defines which providers are fetched from their origin on
-	// request. The first matching rule applies; nil: none.
+	// PullThrough are the providers that are fetched on request. The first matching rule applies.
 	PullThrough []PullRule
 
-	// Files opens a blob of a registry whose files are on this machine, by
-	// repository and SHA-256 in hex; nil: they are not on this machine.
+	// Files opens a blob of a registry on this machine, by repository and SHA-256 in hex, or is
+	// nil.
 	Files func(repository, sha256hex string) (*os.File, error)
 	Blobs cache.BlobOptions // cache for archives of any other registry; the zero value: no cache
 
-	// GitHub lists the owners whose webhooks POST /hooks/github accepts; none:
-	// no such route.
+	// GitHub lists the owners whose webhooks POST /hooks/github accepts; none: no such route.
 	GitHub []GitHub
 
-	// PassThrough creates a client that uses a caller's own registry
-	// credential. A token without any other meaning is such a credential on the
-	// routes that [PassesThrough] names; nil: such tokens are refused.
+	// PassThrough creates a client with a caller's own registry credential: a token without any
+	// other meaning on the routes that [PassesThrough] names; nil: such tokens are refused.
 	PassThrough func(oci.Credential) (*oci.Client, error)
 
 	Metrics *Metrics         // nil: not exported
@@ -115,13 +110,11 @@ func (h *Handler) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// Finish writes the remaining counts after the last request has been answered
-// and Run has returned. It takes a few seconds at most, whether or not ctx has
-// ended.
+// Finish writes the remaining counts after the last answer and the end of Run. It takes a few
+// seconds at most, whether or not ctx has ended.
 func (h *Handler) Finish(ctx context.Context) { h.s.counts.Finish(ctx) }
 
-// New returns the front-end, or an error that names the invalid option. It
-// sends no request.
+// New returns the front-end, or an error that names the invalid option. It sends no request.
 func New(o Options) (*Handler, error) {
 	s, err := newServer(o)
 	if err != nil {
@@ -196,8 +189,7 @@ func (s *server) openQueue() error {
 	return nil
 }
 
-// checkedOptions returns the options with defaults, or an error that names the invalid
-// option.
+// checkedOptions returns the options with defaults, or an error that names the invalid option.
 func (o Options) checkedOptions() (Options, error) {
 	if o.Client == nil || o.Kit == nil || o.Keys == nil {
 		return o, errors.New("no registry client, kit or keys")

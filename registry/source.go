@@ -18,18 +18,14 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxResumes is how often a lost connection to the registry is resumed without
-// the client noticing.
+// maxResumes is how often a lost connection to the registry is resumed unnoticed by the client.
 const maxResumes = 3
 
-// source is a blob in a registry as an [io.ReadSeeker] that buffers nothing. A
-// read opens the blob at the current offset; a broken connection is opened
-// again where it broke. If the blob is read from the start, it is hashed, and
-// the last chunk is held back until the hash is verified. If the blob is in a
-// local file, it is read from there.
+// source is a blob in a registry as an [io.ReadSeeker] that buffers nothing. A read opens it at the
+// current offset, or again where the connection broke. Read from the start, it is hashed, and the
+// last chunk held back until the hash is verified. From a local file it is read directly.
 //
-// ctx is a field because Read and Seek cannot take one. It is the context of
-// the request, and a source does not outlive the request.
+// ctx is that of the request, which a source does not outlive: Read and Seek cannot take one.
 type source struct {
 	ctx   context.Context
 	repo  *oci.Repo
@@ -48,9 +44,8 @@ type source struct {
 	err     error     // permanent read error
 }
 
-// openAt starts reading at an offset. If redirect is set and the registry
-// redirects readers to its storage, nothing is opened and that address is
-// returned.
+// openAt starts reading at an offset. If redirect is set and the registry redirects readers to its
+// storage, it only returns that address.
 func (s *source) openAt(offset int64, redirect bool) (*url.URL, error) {
 	s.close()
 	body, to, err := s.requestFrom(offset, redirect)
@@ -125,9 +120,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// chunk returns the file that has the next bytes, positioned at them, and how
-// many can be read without waiting. If the file is nil, the bytes must be read
-// with Read.
+// chunk returns the file that has the next bytes, if any, at them, and how many can be read now.
 func (s *source) chunk() (*os.File, int64) {
 	if s.file == nil || s.err != nil {
 		return nil, 0
@@ -147,9 +140,8 @@ func (s *source) chunk() (*os.File, int64) {
 	return s.file, end - s.at
 }
 
-// leaveFile continues with the registry, unless cause is a wrong digest or the
-// end of the request. The bytes read so far are read again to compute the hash
-// of the whole blob, unless the reader verifies the digest itself.
+// leaveFile continues with the registry, unless cause is a wrong digest or the end of the request.
+// To hash all of the blob it is read again, unless the reader verifies the digest itself.
 func (s *source) leaveFile(cause error) {
 	s.closeFile()
 	if errors.Is(cause, oci.ErrCorrupt) || s.ctx.Err() != nil {
@@ -201,8 +193,7 @@ func (s *source) readBlob(p []byte) (int, error) {
 	}
 }
 
-// reopen opens the blob at the offset of the next read and keeps the hash
-// state.
+// reopen opens the blob at the offset of the next read and keeps the hash state.
 func (s *source) reopen() error {
 	s.close()
 	body, _, err := s.requestFrom(s.at, false)

@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// view is the part of the registry that a caller may see, determined by the
-// credentials of its client.
+// view is what a caller may see of the registry, by the credentials of its client.
 type view struct {
 	client           *oci.Client
 	catalog          *catalog.Catalog
@@ -41,8 +40,7 @@ func (o Options) newView(client *oci.Client, m *Metrics, l *links) *view {
 	}
 }
 
-// isAbsent reports whether the registry does not have something, according to its
-// answer.
+// isAbsent reports whether the registry does not have something, according to its answer.
 func (v *view) isAbsent(err error) bool {
 	if isOwnDecision(err) {
 		return false
@@ -68,12 +66,10 @@ type callerError struct{ error }
 
 func (e *callerError) Unwrap() error { return e.error }
 
-// Pass-through: a token in none of okara's own forms is the caller's own
-// credential for the registry behind the front-end. Such a caller has a
-// separate view, with a client that has only this credential and with caches
-// that only this caller fills, so the registry's rules decide about everything.
-// The view lives for a minute: that is how long a right may be remembered after
-// the registry has withdrawn it. Archive links carry the credential sealed,
+// Pass-through: a token in none of okara's own forms is the caller's own credential for the
+// registry. Its view has a client with only this credential and caches that only this caller fills,
+// so the registry's rules decide about everything. It lives for a minute: so long a right may be
+// remembered after the registry has withdrawn it. Archive links carry the credential sealed,
 // because clients fetch archives without a token.
 const (
 	callerTTL      = time.Minute
@@ -84,15 +80,14 @@ const (
 // sealPassThrough is the purpose under which credentials are sealed.
 const sealPassThrough = "pass-through"
 
-// PassesThrough reports whether a route reads or writes modules and providers.
-// Only there may callers use their own registry credential.
+// PassesThrough reports whether a route reads or writes modules and providers, where callers may
+// use their own registry credential.
 func PassesThrough(r *http.Request) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	return slices.Contains([]string{"v1", "origin", "mirror", "archives"}, first)
 }
 
-// views holds the view of the front-end itself, and those of callers that use
-// their own credential.
+// views holds the view of the front-end itself, and those of callers with their own credential.
 type views struct {
 	own     *view
 	o       Options
@@ -107,8 +102,7 @@ type callerView struct {
 	until time.Time
 }
 
-// viewFor returns the view for a caller's credential, which is renewed after a
-// minute; for nil the view of the front-end.
+// viewFor returns the view for a caller's credential, renewed after a minute; nil: the front-end's.
 func (s *views) viewFor(c *oci.Credential) (*view, error) {
 	if c == nil {
 		return s.own, nil
@@ -142,8 +136,7 @@ func (s *views) newView(c oci.Credential) (*view, error) {
 	return v, nil
 }
 
-// makeRoom drops the expired views, and the oldest if there are too many. The
-// caller must hold mu.
+// makeRoom drops the expired views, and the oldest if there are too many. The caller must hold mu.
 func (s *views) makeRoom(now time.Time) {
 	var oldest oci.Credential
 	var end time.Time
@@ -162,8 +155,7 @@ func (s *views) makeRoom(now time.Time) {
 	}
 }
 
-// viewOfLink returns the view that a link was made for, from the credential in the
-// link.
+// viewOfLink returns the view that a link was made for, from the credential in the link.
 func (s *views) viewOfLink(sealed string) (*view, error) {
 	if sealed == "" {
 		return s.own, nil

@@ -28,11 +28,9 @@ import (
 )
 
 const (
-	// maxHook bounds the body of a webhook, in bytes. A push of a tag has about
-	// 10 KiB.
+	// maxHook bounds the body of a webhook, in bytes. A push of a tag has about 10 KiB.
 	maxHook = 5 << 20
-	// maxHookName bounds the names in it, which are recorded, in bytes.
-	// GitHub's own names have at most 255 bytes.
+	// maxHookName bounds the names in it, which are recorded, in bytes. GitHub's have at most 255.
 	maxHookName = 1 << 10
 )
 
@@ -80,8 +78,7 @@ type hooks struct {
 	log     *slog.Logger
 }
 
-// receive accepts a webhook of GitHub. The work is recorded before the answer
-// and done after it.
+// receive accepts a webhook of GitHub. The work is recorded before the answer and done after it.
 func (h *hooks) receive(w http.ResponseWriter, r *http.Request) error {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return &service.Error{Status: http.StatusUnsupportedMediaType, Text: "set the content type of the webhook to application/json"}
@@ -135,8 +132,7 @@ func (h *hooks) receive(w http.ResponseWriter, r *http.Request) error {
 	return writeDocument(w, status, doc)
 }
 
-// readSigned reads the body and returns it with the owners whose secret signed it.
-// The body has not been parsed before.
+// readSigned returns the unparsed body with the owners whose secret signed it.
 func (h *hooks) readSigned(r *http.Request) ([]byte, []*GitHub, error) {
 	refused := func() ([]byte, []*GitHub, error) {
 		h.kit.Guard.Record(r, access.Record{Caller: access.Caller{Mode: "github"}, Right: rights.Right{Action: rights.Publish, Kind: addr.KindModule}})
@@ -182,8 +178,7 @@ func hookSignature(header string) ([]byte, bool) {
 	return sum, ok && err == nil && len(sum) == sha256.Size
 }
 
-// hasSigned reports whether one of the owner's secrets made the signature. All are
-// tried, each compared in constant time.
+// hasSigned reports whether a secret of the owner made the signature, comparing in constant time.
 func (g GitHub) hasSigned(body, sum []byte) bool {
 	found := false
 	for _, secret := range g.Secrets {
@@ -211,8 +206,7 @@ type hookBody struct {
 	}
 }
 
-// parseHook returns the tag that an event is about; for an event without a tag
-// the error is an ignoredError.
+// parseHook returns the tag that an event is about; without one the error is an ignoredError.
 func parseHook(event string, body []byte) (hookEvent, error) {
 	var b hookBody
 	if err := json.Unmarshal(body, &b); err != nil {

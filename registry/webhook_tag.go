@@ -26,10 +26,9 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// GitHub configures how the tags in the repositories of one organisation, or
-// user, become versions of modules. A repository terraform-SYSTEM-NAME holds
-// the module NAMESPACE/NAME/SYSTEM; any other repository must be listed in
-// Modules or is ignored.
+// GitHub configures how tags in the repositories of an organisation, or user, become versions of
+// modules. A repository terraform-SYSTEM-NAME holds the module NAMESPACE/NAME/SYSTEM; any other is
+// ignored unless listed in Modules.
 type GitHub struct {
 	Owner     string         // as in OWNER/REPOSITORY
 	Secrets   [][]byte       // of its webhooks; each is valid
@@ -38,20 +37,16 @@ type GitHub struct {
 	Origins   func() (supply.Origins, error)
 }
 
-// GitHubModule is a repository whose name does not give the module, or that
-// holds several modules.
+// GitHubModule is a repository whose name does not give the module, or that holds several.
 type GitHubModule struct {
 	Repository string // without the owner
-	// Address is NAMESPACE/NAME/SYSTEM. If it contains {name}, and optionally
-	// {system}, the repository has a module in each folder: the tag
-	// modules/aws/vpc/v1.4.0 is version 1.4.0 of the module in that folder,
-	// named vpc, for the system aws.
+	// Address is NAMESPACE/NAME/SYSTEM. With {name}, and maybe {system}, each folder has a module:
+	// the tag modules/aws/vpc/v1.4.0 is version 1.4.0 of module vpc for system aws.
 	Address string
 	Dir     string // of a single module; "": the root of the repository
 }
 
-// tagTimeout bounds one attempt to publish a tag. If GitHub's rate limit lasts
-// longer, a later attempt publishes the tag, because the queue has other work.
+// tagTimeout bounds one attempt to publish a tag. GitHub's rate limit may last until a later one.
 const tagTimeout = 15 * time.Minute
 
 // minHookSecret is the minimum length of a webhook secret, in bytes.
@@ -98,8 +93,7 @@ func (g GitHub) Validate() error {
 
 func (g GitHub) namespace() string { return strings.ToLower(cmp.Or(g.Namespace, g.Owner)) }
 
-// target returns the version that a tag of a repository stands for, and where its module is.
-// For any other tag the error is an ignoredError.
+// target returns the version of a tag of a repository, and its module's place; or an ignoredError.
 func (g GitHub) target(repository, tag string) (t supply.Tagged, err error) {
 	t = supply.Tagged{Owner: g.Owner, Name: repository, Tag: tag}
 	if t.Dir, t.Module.Version, err = addr.VersionFromGit(tag); err != nil {
@@ -155,8 +149,7 @@ func (m GitHubModule) validate() error {
 	return err
 }
 
-// target returns the address of the module of a tag with this folder in its name, and its
-// folder in the repository.
+// target returns the address of the module of a tag with folder dir, and its folder in there.
 func (m GitHubModule) target(dir string) (address, folder string, err error) {
 	switch {
 	case !strings.Contains(m.Address, nameHole):
@@ -206,8 +199,7 @@ func (h *hooks) runHookJob(ctx context.Context, j jobs.Job) (string, error) {
 	return out.String(), nil
 }
 
-// isHopeless reports whether the source tree itself is at fault, so that a retry
-// cannot help.
+// isHopeless reports whether the source tree itself is at fault, so that a retry cannot help.
 func isHopeless(err error) bool {
 	for _, e := range []error{
 		archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex, depot.ErrNoModule, description.ErrOutside, description.ErrInvalid, oci.ErrTooLarge, oci.ErrExists,
@@ -219,8 +211,7 @@ func isHopeless(err error) bool {
 	return false
 }
 
-// recordTag records the result of publishing a tag, as publishing does for a
-// request.
+// recordTag records the result of publishing a tag, as publishing does for a request.
 func (h *hooks) recordTag(ctx context.Context, j jobs.Job, m addr.ModuleVersion, out depot.Published, err error) {
 	status := http.StatusCreated
 	result := "done"

@@ -13,15 +13,13 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// OpenArchive returns a blob of a repository as a file: the one that is already
-// on this machine, or else a temporary one. The caller must have checked the
-// right to read it. done closes the file.
+// OpenArchive returns a blob of a repository as a file, temporary unless it is on this machine. The
+// caller must have checked the right to read it. done closes the file.
 func (h *Handler) OpenArchive(ctx context.Context, repository string, d oci.Descriptor) (_ io.ReaderAt, done func(), err error) {
 	return h.s.archives.readWhole(ctx, h.s.views.own, repository, d)
 }
 
-// ArchiveLink returns a signed path to a blob, relative to the root of the
-// server. It is valid for as long as the links in answers to tools.
+// ArchiveLink returns a signed path to a blob, relative to the server's root, as tools get them.
 func (h *Handler) ArchiveLink(repository, sha256hex, file string) string {
 	l := h.s.views.own.links
 	return l.signedPath(blobName{Repository: repository, Hex: sha256hex, File: file}, l.linkExpiry())
