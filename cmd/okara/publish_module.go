@@ -125,7 +125,7 @@ func (m *moduleFlags) addTo(a *cli.App, f *pflag.FlagSet) {
 	f.Bool("dereference", false, "")
 	a.Deprecate(f, "dereference", "symbolic links inside the folder are included without it")
 	f.BoolVar(&m.o.NoLatest, "no-latest", false, "do not move the tag latest")
-	f.BoolVar(&m.o.AllowInvalid, "force", false, "publish a configuration that tofu validate refuses")
+	f.BoolVar(&m.o.AllowInvalid, "force", false, "publish a configuration that tofu init or validate refuses")
 	f.StringVar(&m.policy, "policy", string(depot.PolicyImmutable), "policy for different content under an existing version: `immutable|editions`")
 	f.IntVar(&m.o.Limits.Files, "max-files", 10_000, "maximum number of files in a module")
 }

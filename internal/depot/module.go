@@ -3,6 +3,7 @@
 package depot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,6 +85,9 @@ func listTree(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleOpt
 	}
 	if err == nil && !hasModule(listed, o.Dir) {
 		err = fmt.Errorf("module %s: %w", m.Module, ErrNoModule)
+		if slices.ContainsFunc(listed.Files, isOfStack) {
+			err = fmt.Errorf("%w: it is a stack, which is not a module", err)
+		}
 	}
 	return listed, err
 }
@@ -97,7 +101,12 @@ func planTree(tree fs.FS, listed *archive.Tree, m addr.ModuleVersion, o ModuleOp
 	if err := p.checkCalls(tree, v, o); err != nil {
 		return nil, err
 	}
-	if err := v.Check(o.Dir); err != nil && !o.AllowInvalid {
+	broken, failing := v.Check(o.Dir)
+	if failing != nil && o.Foreign {
+		p.Warnings = append(p.Warnings, text.Excerpt(text.Line(failing.Error())))
+		failing = nil
+	}
+	if err := cmp.Or(broken, failing); err != nil && !o.AllowInvalid {
 		return nil, fmt.Errorf("module %s: %w", m.Module, err)
 	}
 	p.description = v.Describe(m, o.Dir)
@@ -161,6 +170,11 @@ func emptyFolders(tree fs.FS) (found []string) {
 
 // Description returns the description of the module that would be published.
 func (p *ModulePlan) Description() artifact.ModuleDescription { return p.description }
+
+// isOfStack reports whether a file belongs to a stack of Terraform.
+func isOfStack(f archive.File) bool {
+	return slices.ContainsFunc([]string{".tfcomponent.hcl", ".tfdeploy.hcl", ".tfstack.hcl"}, func(end string) bool { return strings.HasSuffix(f.Path, end) })
+}
 
 // hasModule reports whether dir, or a folder of dir/modules, has configuration.
 func hasModule(t *archive.Tree, dir string) bool {

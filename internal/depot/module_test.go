@@ -192,6 +192,7 @@ func TestPublishModuleRefuses(t *testing.T) {
 		{"absent call of a submodule", fstest.MapFS{"main.tf": {}, "modules/a/a.tf": {Data: []byte("module \"x\" {\n  source = \"../x\"\n}\n")}}, description.ErrAbsent, `modules/a/a.tf:1`},
 		{"ignored call", fstest.MapFS{".tfignore": {Data: []byte("x/")}, "x/x.tf": {}, "main.tf": {Data: []byte("module \"x\" {\n  source = \"./x\"\n}\n")}}, description.ErrAbsent, `main.tf:1`},
 		{"configuration below only", fstest.MapFS{"sub/main.tf": {}, "examples/a/main.tf": {}}, depot.ErrNoModule, ""},
+		{"a stack", fstest.MapFS{"app.tfcomponent.hcl": {}, "prod.tfdeploy.hcl": {}}, depot.ErrNoModule, "it is a stack, which is not a module"},
 		{"ignored configuration", fstest.MapFS{"main.tf": {}, ".tfignore": {Data: []byte("*.tf\n")}}, depot.ErrNoModule, ""},
 		{"link out", fstest.MapFS{"main.tf": {}, "l": {Mode: fs.ModeSymlink, Data: []byte("../x")}}, archive.ErrUnsafe, "l: symbolic link to ../x, which is outside the package"},
 		{"call outside", fstest.MapFS{"main.tf": {Data: []byte("\nmodule \"x\" {\n  source = \"../x\"\n}\n")}}, nil, `main.tf:2: module "x" uses ../x`},
@@ -258,9 +259,20 @@ func TestPublishModuleIntoATagOfSomethingElse(t *testing.T) {
 	}
 }
 
+// TestPlanModuleWarns has what publishing accepts with a warning: a block for the state, and of
+// other people's modules what fails at every init.
 func TestPlanModuleWarns(t *testing.T) {
-	plan := must.Get(depot.PlanModule(t.Context(), depottest.NewModule("terraform {\n  backend \"s3\" {}\n}\n"), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}))(t)
-	if len(plan.Warnings) != 1 || !strings.HasPrefix(plan.Warnings[0], "main.tf:2: a backend block") {
-		t.Errorf("warnings %q", plan.Warnings)
+	for _, tt := range []struct {
+		text, want string
+		foreign    bool
+	}{
+		{"terraform {\n  backend \"s3\" {}\n}\n", "main.tf:2: a backend block", false},
+		{"terraform {\n  state_store \"aws_s3\" {}\n}\n", "main.tf:2: a state_store block", false},
+		{"variable \"count\" {}\n", "the configuration is not valid: main.tf:1:1: Invalid variable name", true},
+	} {
+		plan := must.Get(depot.PlanModule(t.Context(), depottest.NewModule(tt.text), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{Foreign: tt.foreign}))(t)
+		if len(plan.Warnings) != 1 || !strings.HasPrefix(plan.Warnings[0], tt.want) {
+			t.Errorf("warnings %q, want %q", plan.Warnings, tt.want)
+		}
 	}
 }

@@ -33,14 +33,15 @@ func fileSchema() *hcl.BodySchema {
 	}}
 }
 
-// Check refuses a module that `tofu validate` would refuse, with file, line and
-// column, as far as this can be detected without providers: syntax errors,
-// unknown blocks, duplicate declarations, and references to undeclared
-// variables and local values. Local modules that it calls are checked too. A
-// problem that cannot be detected from the text is not reported. The error
-// wraps [ErrInvalid].
-func (v *Module) Check(dir string) error {
-	var problems hcl.Diagnostics
+// Check finds what `tofu validate` would refuse in a module, with file, line and column, as far
+// as this can be detected without providers. broken is what no client can load: syntax errors,
+// unknown blocks, duplicate declarations, references to undeclared variables and local values.
+// failing is what else fails at every init: reserved names, modules without source, count with
+// for_each, defaults of a wrong type, invalid constraints, references to undeclared modules and
+// resources. Local modules that it calls are checked too. A problem that cannot be detected from
+// the text is not reported. Both errors wrap [ErrInvalid].
+func (v *Module) Check(dir string) (broken, failing error) {
+	var problems, late hcl.Diagnostics
 	seen := map[string]bool{}
 	queue := v.Called(dir)
 	for ; len(queue) > 0; queue = queue[1:] {
@@ -51,12 +52,17 @@ func (v *Module) Check(dir string) error {
 		seen[at] = true
 		if f, ok := v.folders[at]; ok {
 			problems = append(problems, f.problems...)
+			late = append(late, f.failing...)
 		}
 		m, _ := v.load(at)
 		for _, call := range m.ModuleCalls {
 			queue = append(queue, v.calledFolders(at, call.Source)...)
 		}
 	}
+	return invalidError(problems), invalidError(late)
+}
+
+func invalidError(problems hcl.Diagnostics) error {
 	if len(problems) == 0 {
 		return nil
 	}
@@ -81,14 +87,20 @@ func (v *Module) Check(dir string) error {
 type configuration struct {
 	files    []parsedFile
 	broken   hcl.Diagnostics
-	declared map[string]map[string]bool
+	failing  hcl.Diagnostics
+	merges   bool                       // an override file may complete a block
+	declared map[string]map[string]bool // names by the root of a reference: var, local, module, data, ephemeral, a type
+}
+
+func (c *configuration) addFailing(at hcl.Range, summary, format string, args ...any) {
+	c.failing = append(c.failing, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(format, args...), Subject: &at})
 }
 
 // findProblems returns the problems of the files of a directory. If one names its language
 // version, it may be for a newer client than those known here, so only syntax
 // errors count.
-func findProblems(files []parsedFile) hcl.Diagnostics {
-	c := &configuration{declared: map[string]map[string]bool{"var": {}, "local": {}}}
+func findProblems(files []parsedFile) (broken, failing hcl.Diagnostics) {
+	c := &configuration{declared: map[string]map[string]bool{"var": {}, "local": {}, "module": {}, "data": {}, "ephemeral": {}}}
 	partly, language := false, false // partly: a file was not read, so its declarations are unknown
 	for _, f := range files {
 		c.addBroken(f.diags)
@@ -98,23 +110,25 @@ func findProblems(files []parsedFile) hcl.Diagnostics {
 			continue
 		}
 		c.files = append(c.files, f)
+		c.merges = c.merges || f.override
 		language = language || len(f.content.Blocks.OfType("language")) > 0
 	}
 	if language {
-		return slices.DeleteFunc(c.broken, func(d *hcl.Diagnostic) bool { return d.Summary == "Unsupported block type" })
+		return slices.DeleteFunc(c.broken, func(d *hcl.Diagnostic) bool { return d.Summary == "Unsupported block type" }), nil
 	}
 	c.recordDeclarations()
 	if partly || len(c.broken) > 0 {
-		return c.broken
+		return c.broken, nil
 	}
 	for _, f := range c.files {
 		for _, b := range f.content.Blocks {
+			c.checkArguments(b)
 			if body, ok := b.Body.(*hclsyntax.Body); ok {
 				c.checkReferences(b.Type, body)
 			}
 		}
 	}
-	return c.broken
+	return c.broken, c.failing
 }
 
 // addBroken keeps the errors that have a position.
@@ -149,6 +163,12 @@ func (c *configuration) recordDeclarations() {
 				once(f, b.Type, b.Labels[0], b.DefRange)
 			case "output", "module", "resource", "data", "ephemeral":
 				once(f, b.Type, strings.Join(b.Labels, "."), b.DefRange)
+				c.declare(b)
+			case "check":
+				inner, _, _ := b.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "data", LabelNames: []string{"type", "name"}}}})
+				for _, data := range inner.Blocks {
+					c.declare(data)
+				}
 			case "locals":
 				attributes, _ := b.Body.JustAttributes()
 				for _, name := range slices.Sorted(maps.Keys(attributes)) {
@@ -158,6 +178,18 @@ func (c *configuration) recordDeclarations() {
 			}
 		}
 	}
+}
+
+// declare records what expressions may refer to.
+func (c *configuration) declare(b *hcl.Block) {
+	root, name := b.Type, strings.Join(b.Labels, ".")
+	if b.Type == "resource" {
+		root, name = b.Labels[0], b.Labels[1]
+	}
+	if c.declared[root] == nil {
+		c.declared[root] = map[string]bool{}
+	}
+	c.declared[root][name] = true
 }
 
 // checkReferences looks for undeclared variables and local values in the blocks of a
@@ -184,35 +216,50 @@ func (c *configuration) walkBody(body *hclsyntax.Body) {
 		}
 	}
 	for _, b := range body.Blocks {
-		if b.Type == "dynamic" && namesIterator(b) {
+		if b.Type == "dynamic" && c.declared[iteratorOf(b)] != nil {
 			continue
 		}
 		c.walkBody(b.Body)
 	}
 }
 
-// namesIterator reports whether a dynamic block names its iterator var or local.
-func namesIterator(b *hclsyntax.Block) bool {
-	name := strings.Join(b.Labels, ".")
+// iteratorOf returns the name of the iterator of a dynamic block.
+func iteratorOf(b *hclsyntax.Block) string {
 	if a, ok := b.Body.Attributes["iterator"]; ok {
-		name = hcl.ExprAsKeyword(a.Expr)
+		return hcl.ExprAsKeyword(a.Expr)
 	}
-	return name == "var" || name == "local"
+	return strings.Join(b.Labels, ".")
 }
 
+// checkReference looks up a reference. Of a type of resources that is not declared at all it is
+// not known that it is one.
 func (c *configuration) checkReference(t hcl.Traversal) {
-	known, ok := c.declared[t.RootName()]
-	if !ok || len(t) < 2 {
+	root := t.RootName()
+	known, ok := c.declared[root]
+	steps := 1
+	if root == "data" || root == "ephemeral" {
+		steps = 2
+	}
+	if !ok || len(t) <= steps {
 		return
 	}
-	name, ok := t[1].(hcl.TraverseAttr)
-	if !ok || known[name.Name] {
+	var names []string
+	for _, step := range t[1 : steps+1] {
+		name, ok := step.(hcl.TraverseAttr)
+		if !ok {
+			return
+		}
+		names = append(names, name.Name)
+	}
+	name := strings.Join(names, ".")
+	if known[name] {
 		return
 	}
-	what := map[string]string{"var": "input variable", "local": "local value"}[t.RootName()]
-	at := t.SourceRange()
-	c.broken = append(c.broken, &hcl.Diagnostic{
-		Severity: hcl.DiagError, Summary: "Reference to undeclared " + what, Subject: &at,
-		Detail: fmt.Sprintf("%s.%s is not declared in this module.", t.RootName(), name.Name),
-	})
+	what := map[string]string{"var": "input variable", "local": "local value", "module": "module", "data": "data source", "ephemeral": "ephemeral resource"}[root]
+	c.addFailing(t.SourceRange(), "Reference to undeclared "+cmp.Or(what, "resource"), "%s.%s is not declared in this module.", root, name)
+	if root == "var" || root == "local" {
+		last := len(c.failing) - 1
+		c.broken = append(c.broken, c.failing[last])
+		c.failing = c.failing[:last]
+	}
 }

@@ -21,7 +21,7 @@ func check(t *testing.T, files map[string]string) error {
 	}
 	listed := must.Get(archive.List(t.Context(), tree, archive.Options{All: true}))(t)
 	v := must.Get(description.NewModule(tree, listed))(t)
-	return v.Check("")
+	return errors.Join(v.Check(""))
 }
 
 func TestCheckRefuses(t *testing.T) {
@@ -47,6 +47,16 @@ func TestCheckRefuses(t *testing.T) {
 		{"undeclared variable", main("output \"a\" {\n  value = \"x-${var.nope}\"\n}\n"), "main.tf:2:16: Reference to undeclared input variable: var.nope"},
 		{"undeclared local", main("resource \"a\" \"b\" {\n  c {\n    d = upper(local.nope)\n  }\n}\n"), "main.tf:3:15: Reference to undeclared local value"},
 		{"in a validation", main("variable \"a\" {\n  validation {\n    condition     = var.b > 1\n    error_message = \"no\"\n  }\n}\n"), "main.tf:3:21: "},
+		{"a reserved name", main("variable \"count\" {}\n"), `main.tf:1:1: Invalid variable name: "count" means`},
+		{"no source", main("module \"x\" {\n}\n"), "main.tf:1:1: Module without source"},
+		{"count and for_each", main("resource \"a\" \"b\" {\n count = 1\n for_each = {}\n}\n"), "main.tf:3:2: Invalid combination of count and for_each"},
+		{"a default of another type", main("variable \"a\" {\n type = list(number)\n default = [\"x\"]\n}\n"), "main.tf:3:12: Invalid default value for variable: It does not have the type of the variable: a number is required."},
+		{"an invalid version of the tool", main("terraform {\n required_version = \"1.x\"\n}\n"), `main.tf:2:21: Invalid version constraint: "1.x" is none`},
+		{"an invalid version of a provider", main("terraform {\n required_providers {\n  a = { version = \">> 1\" }\n }\n}\n"), "main.tf:3:19: Invalid version constraint"},
+		{"an invalid version of a module", main("module \"a\" {\n source = \"a/b/c\"\n version = \"latest\"\n}\n"), "main.tf:3:12: Invalid version constraint"},
+		{"undeclared module", main("output \"a\" {\n value = module.b.c\n}\n"), "main.tf:2:10: Reference to undeclared module: module.b is not declared"},
+		{"undeclared resource", main("resource \"a\" \"b\" {}\noutput \"a\" {\n value = a.c.id\n}\n"), "main.tf:3:10: Reference to undeclared resource: a.c is not declared"},
+		{"undeclared data source", main("output \"a\" {\n value = [for x in data.a.c : x.id]\n}\n"), "main.tf:2:20: Reference to undeclared data source: data.a.c is not declared"},
 		{"in a called module", map[string]string{"main.tf": "module \"x\" {\n source = \"./x\"\n}\n", "x/main.tofu": "locals {\n a = var.b\n}\n"}, "x/main.tofu:2:6: "},
 		{"in a module chosen by a variable", map[string]string{"main.tf": "variable \"k\" {}\nmodule \"x\" {\n source = \"./x-${var.k}\"\n}\n", "x-a/main.tf": "", "x-b/main.tf": "locals {\n a = var.b\n}\n"}, "x-b/main.tf:2:6: "},
 	}
@@ -89,6 +99,10 @@ func TestCheckAccepts(t *testing.T) {
 		{"loops over var and local", map[string]string{"main.tf": "output \"a\" {\n value = [[for var in [{x = 1}] : var.x], {for local, v in {a = {b = 1}} : local => v.b}, \"%{for var in []}${var.y}%{endfor}\"]\n}\n"}},
 		{"iterators called local", map[string]string{"main.tf": "resource \"a\" \"b\" {\n dynamic \"local\" {\n  for_each = [1]\n  content {\n   x = local.value\n  }\n }\n dynamic \"y\" {\n  for_each = [1]\n  iterator = var\n  content {\n   x = var.value\n  }\n }\n}\n"}},
 		{"a backend with variables", map[string]string{"main.tf": "variable \"p\" {}\nterraform {\n backend \"s3\" {\n  bucket = var.p\n }\n encryption {\n  key_provider \"pbkdf2\" \"k\" {\n   passphrase = var.p\n  }\n }\n}\n"}},
+		{"versions of all kinds", map[string]string{"main.tf": "terraform {\n required_version = \">= 1.10.0-beta1, <2, ~> v1.12 , != 1.11.0\"\n required_providers {\n  a = {\n   version = \"1.0.0+build.1\"\n  }\n  b = \"~> 2\"\n }\n}\n"}},
+		{"defaults that convert", map[string]string{"main.tf": "variable \"a\" {\n type = map(string)\n default = { a = 1 }\n}\nvariable \"b\" {\n type = object({ x = number, y = optional(list(string), []) })\n default = { x = \"1\", z = 2 }\n}\nvariable \"c\" {\n type = any\n default = null\n}\nvariable \"d\" {\n type = \"string\"\n default = 1\n}\n", "x.tf.json": `{"variable": {"e": {"type": "list(string)", "default": ["a"]}}}`}},
+		{"a source in an override", map[string]string{"main.tf": "module \"a\" {\n}\n", "x_override.tf": "module \"a\" {\n source = \"a/b/c\"\n}\n"}},
+		{"resources as they are referred to", map[string]string{"main.tf": "resource \"a_b\" \"c\" {\n count = 2\n}\nephemeral \"e_f\" \"g\" {}\ncheck \"x\" {\n data \"h\" \"i\" {}\n assert {\n  condition = data.h.i.ok && module.m[0].x && a_b.c[0].y != \"\"\n  error_message = \"\"\n }\n}\nmodule \"m\" {\n source = \"a/b/c\"\n x = [a_b.c[*].id, ephemeral.e_f.g.h, setting.value, { a_b = 1 }]\n}\nmoved {\n from = a_b.old\n to = a_b.c\n}\nresource \"k_l\" \"m\" {\n dynamic \"a_b\" {\n  for_each = []\n  content {\n   x = a_b.value\n  }\n }\n}\n"}},
 		{"a call of nothing here", map[string]string{"main.tf": "module \"x\" {\n source = \"./gone\"\n}\nmodule \"y\" {\n source = \"../up\"\n}\n"}},
 	}
 	for _, tt := range tests {

@@ -31,7 +31,8 @@ type folder struct {
 	tools    map[string]string // versions of the tools in compatible_with, by tool
 	backend  string            // type of the first backend or cloud block; "" for none
 	at       string            // file and line of it
-	problems hcl.Diagnostics   // what tofu validate would refuse
+	problems hcl.Diagnostics   // what no client can load
+	failing  hcl.Diagnostics   // what else fails at every init
 }
 
 type parsedFile struct {
@@ -72,7 +73,7 @@ func (v *Module) readFolder(dir string) (*folder, error) {
 			f.readDetails(p.File)
 		}
 	}
-	f.problems = findProblems(files)
+	f.problems, f.failing = findProblems(files)
 	return f, nil
 }
 
@@ -213,7 +214,7 @@ func (f *folder) readBlocks(blocks hcl.Blocks) {
 // attributesOf returns the arguments of a block that are read here.
 func attributesOf(b *hcl.Block) hcl.Attributes {
 	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{
-		{Name: "source"}, {Name: "version"}, {Name: "provider"}, {Name: "default"}, {Name: "count"}, {Name: "for_each"},
+		{Name: "source"}, {Name: "version"}, {Name: "provider"}, {Name: "type"}, {Name: "default"}, {Name: "count"}, {Name: "for_each"}, {Name: "required_version"},
 	}})
 	return content.Attributes
 }
