@@ -20,8 +20,7 @@ import (
 // maxClientText bounds a text that a client sent, in a record or a log.
 const maxClientText = 256
 
-// clipText returns a text that a client sent in a form that is safe to show: one line of
-// bounded length.
+// clipText returns what a client sent as one safe line of bounded length.
 func clipText(foreign string) string { return text.Clip(text.Line(foreign), maxClientText) }
 
 // Record is a decision: the caller, the right that was needed, and the rule that
@@ -33,8 +32,7 @@ type Record struct {
 	Detail string // what a request to the registry API is about, such as a tag
 }
 
-// Record writes a decision to the audit log. [Guard.Allow] does so itself; this method
-// is for requests that are authenticated by other means than a token.
+// Record writes a decision to the audit log, for requests that [Guard.Allow] does not decide.
 func (g *Guard) Record(r *http.Request, d Record) {
 	decision := "allowed"
 	if d.Rule == "" {
@@ -56,7 +54,6 @@ func (g *Guard) Record(r *http.Request, d Record) {
 }
 
 // registryTarget returns what a write to the built-in registry is about: "manifests/TAG".
-// A step that is part of an act of its caller has no other record.
 func registryTarget(r *http.Request) string {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || !strings.HasPrefix(r.URL.Path, "/v2/") {
 		return ""
@@ -83,8 +80,7 @@ type Change struct {
 // NotCurrent is the detail of a write whose version is kept and did not become the state.
 const NotCurrent = "not current"
 
-// Ended returns a change with the HTTP status of its answer. The version of a refused one keeps
-// what was sent.
+// Ended returns a change with its status. The version of a refused one keeps what was sent.
 func (c Change) Ended(status int) Change {
 	c.Status = status
 	if c.Version != "" && Outcome(status) == Refused {
@@ -106,8 +102,7 @@ type Own struct {
 	Outcome string // [Done], [Refused] or [Failed]
 }
 
-// RecordOwn writes a change that the server makes by itself to an audit log, which may
-// be nil.
+// RecordOwn records a change that the server makes by itself; the log may be nil.
 func RecordOwn(ctx context.Context, to *slog.Logger, c Own) {
 	if to == nil {
 		return

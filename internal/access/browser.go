@@ -14,12 +14,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// Screen keeps web pages of other sites away from a server that asks for no token, or
-// whose password a browser remembers. It must be called before routing. A page of any
-// site can send requests to addresses that only the user's browser reaches; the browser
-// reports this in Origin and Sec-Fetch-Site. If the DNS of the page's own site starts
-// to resolve to this machine (DNS rebinding), the page can read the answers as well;
-// Host then has the name of that site.
+// Screen keeps pages of other sites away from a server that asks for no token, or whose password a
+// browser remembers, before routing. Such a page can send requests where only the user's browser
+// reaches, which tells in Origin and Sec-Fetch-Site; if the DNS of its site resolves to this
+// machine (rebinding), it can read answers too: then Host names that site.
 func (g *Guard) Screen(r *http.Request) error {
 	if err := g.screenName(r, g.rules.Load()); err != nil {
 		return err
@@ -31,8 +29,7 @@ func (g *Guard) Screen(r *http.Request) error {
 	return nil
 }
 
-// screenName refuses requests whose Host is not a name of this server, if anonymous
-// callers may write.
+// screenName refuses requests to a Host that is no name of this server, if anonymous may write.
 func (g *Guard) screenName(r *http.Request, now *rules) error {
 	if now.names == nil || isOwnHost(r, now.names) {
 		return nil
@@ -42,8 +39,7 @@ func (g *Guard) screenName(r *http.Request, now *rules) error {
 		"; if anonymous callers may write, set hostname or public_url to the name that clients use"}
 }
 
-// ownNames returns the host names that a server accepts if anonymous callers may write;
-// nil: any name.
+// ownNames returns the accepted host names if anonymous may write; nil: any.
 func ownNames(p Policy, given []string) []string {
 	if !slices.ContainsFunc(p.Anonymous, func(s rights.Scope) bool { return s.Action != rights.Read }) {
 		return nil
@@ -57,9 +53,8 @@ func ownNames(p Policy, given []string) []string {
 	return names
 }
 
-// isOwnHost reports whether Host is a loopback name or address, a configured name, or the
-// local IP address of the connection. A numeric address is safe because DNS is not
-// involved.
+// isOwnHost reports whether Host is on loopback, a configured name, or the connection's local IP
+// address, for which DNS is not asked.
 func isOwnHost(r *http.Request, names []string) bool {
 	host := hostOf(r.Host)
 	if slices.Contains(names, host) || netaddr.IsLoopback(host) {
@@ -77,9 +72,8 @@ func isOwnHost(r *http.Request, names []string) bool {
 	return err == nil && at.Addr().Unmap().WithZone("") == ip.Unmap().WithZone("")
 }
 
-// Local keeps web pages from reading what h answers to this machine without a token:
-// the Host of a request to a loopback address must be a loopback name or address or one
-// of names, as in [Guard.Screen].
+// Local keeps web pages from reading what h answers to this machine without a token: Host of a
+// loopback request must be loopback or one of names, as in [Guard.Screen].
 func Local(h http.Handler, names ...string) http.Handler {
 	var own []string
 	for _, name := range names {

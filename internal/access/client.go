@@ -33,9 +33,8 @@ func (g *Guard) ClientIP(r *http.Request) string {
 	return host
 }
 
-// Scheme returns the scheme by which the client reached the server: "https" if the
-// connection uses TLS, or the value that a listed proxy sent in X-Forwarded-Proto; ""
-// if it is not known.
+// Scheme returns how the client reached the server: "https" over TLS, or X-Forwarded-Proto of a
+// listed proxy; "" if unknown.
 func (g *Guard) Scheme(r *http.Request) string {
 	if r.TLS != nil {
 		return "https"
@@ -50,9 +49,8 @@ func (g *Guard) Scheme(r *http.Request) string {
 	return ""
 }
 
-// Host returns the host by which the client reached the server: the Host header, or
-// X-Forwarded-Host from a listed proxy, which may hold several with commas. It is the Host
-// header too if that differs by a port alone: some proxies omit the port.
+// Host returns the host by which the client came: Host, or X-Forwarded-Host of a listed proxy,
+// unless that lacks only a port, which some omit.
 func (g *Guard) Host(r *http.Request) string {
 	said := strings.Join(r.Header.Values("X-Forwarded-Host"), ",")
 	if said == "" || !g.IsProxied(r) || strings.HasPrefix(r.Host, said+":") {

@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// credential returns the caller's own credential for the registry if the route accepts
-// such credentials and the token has no other known form.
+// credential returns the caller's own credential for the registry, on routes that accept one.
 func (g *Guard) credential(r *http.Request, now *rules, token string) (oci.Credential, bool, error) {
 	if g.o.PassThrough == nil || !g.o.PassThrough(r) || token == "" || ownToken(token) {
 		return oci.Credential{}, false, nil
@@ -32,8 +31,7 @@ func ownToken(token string) bool {
 	return strings.HasPrefix(token, statictoken.Prefix) || strings.HasPrefix(token, loginPrefix) || strings.HasPrefix(token, runPrefix)
 }
 
-// callerBehind returns the caller with a registry credential. The registry decides about its
-// requests, so it has every right to modules, providers and mirrors here.
+// callerBehind returns the caller with a registry credential, about which the registry decides.
 func callerBehind(c oci.Credential) Caller {
 	id := sha256.Sum256([]byte(strings.Join([]string{c.Username, c.Password, c.IdentityToken, c.RegistryToken}, "\x00")))
 	return Caller{Mode: "pass-through", Subject: hex.EncodeToString(id[:4]), Credential: &c, scopes: []rights.Scope{{Action: rights.Admin, Kind: rights.AnyKind, Glob: rights.Everything}}}

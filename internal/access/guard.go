@@ -31,8 +31,7 @@ type Options struct {
 	Keyring *keyring.Ring // seals logins
 	// Sessions are browser sessions for the pages and their API; nil: none.
 	Sessions *Sessions
-	// PassThrough reports for which requests a token of no other known form is the
-	// caller's own credential for the registry; nil: for none.
+	// PassThrough reports where an unknown token is a credential for the registry; nil: nowhere.
 	PassThrough func(*http.Request) bool
 	Names       []string       // hosts or URLs of this server; where anonymous may write, only they and loopback are accepted
 	Proxies     []netip.Prefix // whose X-Forwarded-For is believed
@@ -54,8 +53,7 @@ type Policy struct {
 	Tokens    []statictoken.Token
 	Issuers   []Issuer // whose tokens are accepted
 	Rules     []Rule   // what those tokens may do
-	// AnyToken ignores any token that a tool sends: no access rules are configured, but
-	// without a token the tools do not even ask for workspaces.
+	// AnyToken ignores tokens without access rules: tools do not ask for workspaces without one.
 	AnyToken bool
 
 	NotBefore time.Time // logins and sessions made before are void
@@ -114,8 +112,7 @@ func New(o Options) (*Guard, error) {
 	return g, nil
 }
 
-// Replace replaces the policy. Each decision uses either the old policy or the new one,
-// never a mixture. An error changes nothing.
+// Replace replaces the policy. A decision uses the old or the new one. An error changes nothing.
 func (g *Guard) Replace(p Policy) error {
 	if err := p.validate(g.o.Login); err != nil {
 		return err
@@ -149,8 +146,7 @@ type Caller struct {
 	portal bool     // a session of a portal, which counts for templates and instances only
 }
 
-// Identity tells callers apart, also when their tokens change; "" for the credential of a
-// registry, of which only itself is known.
+// Identity tells callers apart, whatever their tokens; "" for a registry's credential.
 func (c Caller) Identity() string {
 	mode := c.Mode
 	switch {
@@ -163,8 +159,7 @@ func (c Caller) Identity() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Name returns the name of a person or a service, for others to read; "" for nobody in
-// particular, and for a run, which has a number.
+// Name returns the name of a person or service; "" for nobody in particular, and for a run.
 func (c Caller) Name() string {
 	if c.Mode == modeRun {
 		return ""
@@ -185,8 +180,7 @@ func (c Caller) ruleFor(right rights.Right) (rule string, ok bool) {
 	return "", false
 }
 
-// RightsKey returns a key for the set of rights of a caller: callers with the same key
-// have the same rights. It is for tables in memory and must not be shown.
+// RightsKey is equal for callers with equal rights. It is for tables in memory only.
 func (c Caller) RightsKey() string {
 	var b strings.Builder
 	for _, s := range c.scopes {
@@ -221,10 +215,8 @@ func (g Grant) MayRead(kind, address string) bool {
 // defaultGroupAge is how long groups count for ownership after the issuer stated them.
 const defaultGroupAge = 24 * time.Hour
 
-// Groups returns the caller's groups at the issuer, for which the caller may act as an
-// owner. If the issuer stated them longer than age ago (0: 24 hours; a login may last
-// longer), the error is a [Refusal] that asks the caller to log in again. A caller
-// without groups gets none, whatever the age.
+// Groups returns the caller's groups, as an owner. Stated longer than age ago (0: 24 hours), the
+// error is a [Refusal] that asks for another login. Without groups it is none, whatever the age.
 func (g Grant) Groups(age time.Duration) ([]string, error) {
 	age = cmp.Or(age, defaultGroupAge)
 	if len(g.groups) > 0 && g.guard.now().Sub(g.asked) > age {
@@ -233,13 +225,11 @@ func (g Grant) Groups(age time.Duration) ([]string, error) {
 	return g.groups, nil
 }
 
-// Former returns the caller's groups as the issuer last stated them, however long ago.
-// They show what a new login would give back, and grant no right.
+// Former returns the groups as last stated, however long ago. They grant no right.
 func (g Grant) Former() []string { return g.groups }
 
-// Allow decides whether the caller of the request has a right, and records the
-// decision. The decision precedes every lookup, so a refusal does not reveal whether
-// the object exists. An error is a [Refusal].
+// Allow decides whether the caller has a right, and records it, before every lookup: a refusal
+// reveals nothing. An error is a [Refusal].
 func (g *Guard) Allow(r *http.Request, right rights.Right) (Grant, error) {
 	return g.allowRight(r, g.rules.Load(), right)
 }
@@ -296,9 +286,8 @@ func mayNot(right rights.Right) string {
 	return "this token may not " + strings.Replace(right.String(), ":", " ", 2) + ": " + rights.Lacks + right.String()
 }
 
-// AllowLogin tells a client whether its token is valid. No token is needed where
-// anonymous callers have any right. A session without any right is refused with 403
-// instead of 401, because another login would not help. Only refusals are recorded.
+// AllowLogin tells whether a token is valid. None is needed where anonymous has rights. A session
+// without any right gets 403, since another login would not help. Only refusals are recorded.
 func (g *Guard) AllowLogin(r *http.Request) error {
 	right := rights.Right{Action: rights.LogIn, Kind: rights.AnyKind, Address: ""}
 	c, err := g.knownCaller(r, g.rules.Load(), right)
@@ -328,9 +317,8 @@ func (g *Guard) knownCaller(r *http.Request, now *rules, right rights.Right) (Ca
 	return c, err
 }
 
-// identifyCaller identifies the caller from the Authorization header, or else from the session
-// cookie. The form of a token selects the one way to check it; a token that fails is
-// refused. It is not checked in another way, nor is its caller treated as anonymous.
+// identifyCaller identifies the caller by the Authorization header, else by the cookie. A token's
+// form selects the one way to check it; one that fails is refused, never anonymous.
 func (g *Guard) identifyCaller(r *http.Request, now *rules) (Caller, error) {
 	if now.replaced {
 		if err := g.screenName(r, now); err != nil {

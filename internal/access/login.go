@@ -156,8 +156,7 @@ func (d dialog) oauthConfig(ctx context.Context, by client) (*oauth2.Config, err
 	}, nil
 }
 
-// checkRedirect accepts only the addresses on which the tools listen; otherwise the code
-// could be sent to any site.
+// checkRedirect accepts only the addresses on which the tools listen: the code goes nowhere else.
 func checkRedirect(redirect string) error {
 	u, err := url.Parse(redirect)
 	if err != nil {
@@ -174,9 +173,8 @@ func checkRedirect(redirect string) error {
 	return nil
 }
 
-// Service returns the login section of the discovery document for the tools. They log in
-// at this server, which they reach at base, or at the issuer itself. A [Login] must be
-// configured.
+// Service returns the login section of the tools' discovery document: this server at base, or the
+// issuer. A [Login] must be configured.
 func (g ToolLogins) Service(ctx context.Context, base string) (map[string]any, error) {
 	doc := map[string]any{
 		"client": loginClient, "grant_types": []string{"authz_code"}, "ports": []int{loginPort, loginLastPort},
@@ -219,8 +217,7 @@ type loginCode struct {
 	Expires   int64  `json:"e"`
 }
 
-// Callback answers the browser that the issuer sent back. It redirects the browser to
-// the tool with a code.
+// Callback answers the browser that the issuer sent back, on to the tool with a code.
 func (g ToolLogins) Callback(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	var st loginState
@@ -311,8 +308,7 @@ type loginToken struct {
 	Issued int64 `json:"t"`
 }
 
-// Exchange gives the tool its token in return for a code and the verifier, which only
-// the tool knows. The request needs no other authentication than the code in its body.
+// Exchange gives the tool its token for a code and the verifier, which only the tool knows.
 func (g ToolLogins) Exchange(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxLoginToken)
 	if err := r.ParseForm(); err != nil {
@@ -344,16 +340,14 @@ func (g ToolLogins) Exchange(w http.ResponseWriter, r *http.Request) error {
 // maxSpent bounds the remembered codes, and so the logins per minute.
 const maxSpent = 4096
 
-// spent holds the codes that this process has exchanged, until they expire. Codes that
-// another replica exchanged are not known here, but every replica also requires the
-// verifier, which only the tool has.
+// spent holds the codes that this process exchanged, until they expire. Others are exchanged at
+// other replicas, and need the verifier as well.
 type spent struct {
 	mu    sync.Mutex // guards until
 	until map[string]time.Time
 }
 
-// rememberCode remembers a code and reports whether it was new. If hasRoom is false, the code
-// was not remembered and must not be accepted.
+// rememberCode reports whether a code was new. Without hasRoom it must not be accepted.
 func (s *spent) rememberCode(id string, now, until time.Time) (first, hasRoom bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -368,9 +362,8 @@ func (s *spent) rememberCode(id string, now, until time.Time) (first, hasRoom bo
 	return true, true
 }
 
-// loggedIn reads a token of an earlier login at the login issuer. A token from the
-// future, issued by a clock that ran ahead, is not valid yet: NotBefore could not revoke
-// it.
+// loggedIn reads a token of an earlier login. One from the future is not valid yet: NotBefore could
+// not revoke it.
 func (g *Guard) loggedIn(token string, by *rules) (identity, bool) {
 	l := g.o.Login
 	var t loginToken

@@ -26,21 +26,18 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// Issuer is an OpenID Connect issuer whose tokens are accepted: tokens of users, CI
-// systems or Kubernetes service accounts.
+// Issuer is an OpenID Connect issuer of users, CI systems or service accounts.
 type Issuer struct {
 	URL         string   // exactly as in the tokens' iss
 	Audiences   []string // one of them must be in aud
 	GroupsClaim string   // empty: "groups"
 
-	// KeysFile is a JWKS document with the keys, read again at most every 2 seconds.
-	// Nothing is fetched then, and URL may be any string. Empty: the keys are fetched.
+	// KeysFile is a JWKS document, read again every 2 seconds at most; nothing is fetched then.
 	KeysFile  string
 	Transport http.RoundTripper // for fetching the keys; nil: that of the [Guard]
 }
 
-// Rule gives rights to the tokens that meet all its conditions. The rights of all
-// matching rules add up; their order has no effect.
+// Rule gives rights to tokens that meet all its conditions. Rights of rules add up.
 type Rule struct {
 	Name   string // for the audit log
 	Issuer string // empty: any configured one
@@ -49,8 +46,7 @@ type Rule struct {
 	Allow  []rights.Scope    // their globs may name claims, see [rights.ParseRuleScope]
 }
 
-// fillRights returns the rights of the rule with the claims of an identity filled in; false
-// if they name a claim that the identity lacks.
+// fillRights fills in claims of an identity; false if it lacks one.
 func (r Rule) fillRights(id identity) ([]rights.Scope, bool) {
 	out := make([]rights.Scope, len(r.Allow))
 	for i, scope := range r.Allow {
@@ -85,8 +81,7 @@ type issuerKeys struct {
 // endpoint has the URLs of an issuer that a login needs.
 type endpoint struct{ authorize, token string }
 
-// issuers checks tokens. Keys are cached, so tokens with a known key stay valid while
-// the issuer is down.
+// issuers checks tokens, with cached keys while an issuer is down.
 type issuers struct {
 	list   []Issuer
 	client *http.Client
@@ -127,8 +122,7 @@ func checkIssuers(list []Issuer) error {
 // errIssuerDown means that a token could be neither accepted nor refused.
 var errIssuerDown = errors.New("no response from the issuer of the token")
 
-// find returns the issuer that a token names. No other part of an unverified token is
-// read.
+// find returns the issuer that a token names; nothing else of it is read yet.
 func (s *issuers) find(token string) (Issuer, bool) {
 	part := strings.Split(token, ".")
 	if len(part) != 3 || len(token) > maxTokenSize {
@@ -151,14 +145,12 @@ func (s *issuers) find(token string) (Issuer, bool) {
 	return s.list[i], true
 }
 
-// checkToken verifies a token of an issuer: signature, algorithm, issuer, audience
-// and times. Every error means that the token is not accepted.
+// checkToken verifies a token: signature, algorithm, issuer, audience and times.
 func (s *issuers) checkToken(ctx context.Context, i Issuer, token string) (identity, error) {
 	return s.verify(ctx, i, token, &oidc.Config{})
 }
 
-// checkProof verifies a token as checkToken does, but accepts an expired one: a session keeps it as
-// proof of a login. Its caller judges the time at which the token was issued.
+// checkProof is checkToken for an expired one too, which a session keeps as proof of its login.
 func (s *issuers) checkProof(ctx context.Context, i Issuer, token string) (identity, error) {
 	if len(token) > maxTokenSize {
 		return identity{}, errors.New("the token is too large")
@@ -203,9 +195,8 @@ func (s *issuers) verify(ctx context.Context, i Issuer, token string, config *oi
 	return id, nil
 }
 
-// checkNames refuses claims that not all readers read alike: a name that is there twice (RFC
-// 7519, section 4, leaves the choice), and one that the library reads, in other letters, which
-// it takes as well.
+// checkNames refuses claims that readers differ about: a name twice (RFC 7519, 4), or in other
+// letters than the library reads.
 func checkNames(claims []byte) error {
 	d := json.NewDecoder(bytes.NewReader(claims))
 	if _, err := d.Token(); err != nil { // {
@@ -227,8 +218,7 @@ func checkNames(claims []byte) error {
 	return nil
 }
 
-// checkClaims refuses what the library lets pass: a token without a subject, a time that
-// is not a number (RFC 7519, section 2), and one that was issued in the future.
+// checkClaims refuses no subject, a time that is no number (RFC 7519, 2), and issue in the future.
 func (s *issuers) checkClaims(claims map[string]any) error {
 	if subject, _ := claims["sub"].(string); subject == "" {
 		return errors.New("the token has no subject")
@@ -244,16 +234,14 @@ func (s *issuers) checkClaims(claims map[string]any) error {
 	return nil
 }
 
-// acceptedAlgorithms returns the accepted signature algorithms, all with public keys. A token
-// cannot choose another one: "none" and HMAC are not in the list.
+// acceptedAlgorithms are those with public keys: no "none", no HMAC.
 func acceptedAlgorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{
 		jose.RS256, jose.RS384, jose.RS512, jose.ES256, jose.ES384, jose.ES512, jose.PS256, jose.PS384, jose.PS512, jose.EdDSA,
 	}
 }
 
-// keysFor returns the keys of an issuer. If the key with the given id is not among them,
-// they are fetched again, at most once a minute.
+// keysFor returns an issuer's keys, fetched again, once a minute at most, for an unknown id.
 func (s *issuers) keysFor(ctx context.Context, i Issuer, id string) (*issuerKeys, error) {
 	if i.KeysFile != "" {
 		return s.keys.Get(ctx, "file "+i.URL, cache.Policy{Fresh: keysFileRead, Stale: keysGrace}, func(context.Context, *issuerKeys, bool) (*issuerKeys, error) {
@@ -401,8 +389,7 @@ func groupsOf(claims map[string]any, name string) []string {
 	return groups
 }
 
-// scopes returns the rights that the rules give an identity, each with the name of its
-// rule.
+// scopes returns the rights that the rules give, each with its rule.
 func (id identity) scopes(rules []Rule) (scopes []rights.Scope, names []string) {
 	for _, rule := range rules {
 		if !rule.matchesIdentity(id) {
@@ -420,8 +407,7 @@ func (id identity) scopes(rules []Rule) (scopes []rights.Scope, names []string) 
 	return scopes, names
 }
 
-// matchesIdentity reports whether an identity meets every condition of the rule. It needs only
-// one of the groups; a missing claim matches nothing.
+// matchesIdentity reports whether an identity meets every condition, one of the groups included.
 func (r Rule) matchesIdentity(id identity) bool {
 	if r.Issuer != "" && r.Issuer != id.Issuer {
 		return false
@@ -448,8 +434,7 @@ func claimText(v any) (string, bool) {
 	return "", false
 }
 
-// origin returns the source repository, revision and ref that the token of a CI system
-// states; nil: none.
+// origin returns the repository, revision and ref in a CI system's token, or nil.
 func (id identity) origin() map[string]string {
 	text := func(name string) string { v, _ := claimText(id.Claims[name]); return v }
 	page := func(of, job string) string {

@@ -9,13 +9,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// runSubject is the prefix of the subjects of runs, in tokens of an issuer such as the
-// operator of a cluster. The rest identifies one object uniquely, even among objects
-// that have the same name in turn.
+// runSubject is before the identity of one object in the subjects of runs, as of a cluster's
+// operator.
 const runSubject = "run:"
 
-// Run returns the subject of a run, which may use only the states that name it as their
-// owner; "" if the caller is not a run.
+// Run returns the subject of a run, which may use only the states that it owns, or "".
 func (c Caller) Run() string {
 	if c.Issuer == "" || !strings.HasPrefix(c.Subject, runSubject) {
 		return ""
@@ -23,8 +21,7 @@ func (c Caller) Run() string {
 	return c.Subject
 }
 
-// isStray reports whether a run uses a route other than /state/. Its rights to states do
-// not count there, because older versions of its state may belong to another run.
+// isStray reports whether a run is not at /state/, where alone its rights to states count.
 func (c Caller) isStray(r *http.Request) bool {
 	return c.Run() != "" && !strings.HasPrefix(r.URL.Path, "/state/")
 }

@@ -20,8 +20,7 @@ type Proof struct {
 	Hash    string `json:"h,omitempty"` // of a static token, the first digits
 }
 
-// Proof returns what an address keeps of the caller's token, and when that token ends;
-// zero: never, or not known.
+// Proof returns what an address keeps of a token, and when that ends; zero: never, or unknown.
 func (c Caller) Proof() (p Proof, ends time.Time) {
 	p = Proof{Mode: c.Mode, Issuer: c.Issuer, Subject: c.Subject, Hash: c.hash}
 	if !c.asked.IsZero() {
@@ -65,9 +64,8 @@ func (g *Guard) CheckProof(p Proof, right rights.Right) error {
 	return &Refusal{Status: http.StatusForbidden, Text: "the token for which this address was made is not valid any more, or has lost its right"}
 }
 
-// Proven returns a grant for a request without a token, with an address that was signed
-// for a caller that had the right, if [Guard.CheckProof] accepts it. The rule names the kind
-// of address. The decision is recorded, and the grant gives only this right.
+// Proven returns a grant for this right alone, for a request by a signed address instead of a
+// token, if [Guard.CheckProof] accepts it. The rule names the kind of address.
 func (g *Guard) Proven(r *http.Request, p Proof, right rights.Right, rule string) (Grant, error) {
 	c := p.Caller()
 	if err := g.CheckProof(p, right); err != nil {

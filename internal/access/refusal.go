@@ -9,8 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Refusal is a refusal by access control. The type distinguishes it from a refusal by
-// the registry behind the server, about which the client can do nothing.
+// Refusal is a refusal by access control, not by the registry behind the server.
 type Refusal struct {
 	Status int
 	Text   string       // for the client; contains no token
@@ -20,8 +19,7 @@ type Refusal struct {
 
 func (e *Refusal) Error() string { return e.Text }
 
-// Is reports whether target is [oci.ErrUnauthenticated] for a refusal with status 401,
-// or [oci.ErrDenied] for one with 403.
+// Is: status 401 is [oci.ErrUnauthenticated], 403 [oci.ErrDenied].
 func (e *Refusal) Is(target error) bool {
 	switch e.Status {
 	case http.StatusUnauthorized:

@@ -29,8 +29,7 @@ type RulesFile struct {
 	NotBefore []NotBefore
 }
 
-// NotBefore revokes the tokens, logins and sessions that a subject of an issuer got
-// before a time.
+// NotBefore revokes what a subject of an issuer got before a time: tokens, logins, sessions.
 type NotBefore struct {
 	Issuer  string    `json:"issuer"`
 	Subject string    `json:"subject"`
@@ -74,8 +73,7 @@ type ruleText struct {
 	Allow  []string          `json:"allow"`
 }
 
-// Unconditional returns the names of the rules that apply to every token of every issuer
-// that is accepted.
+// Unconditional returns the rules that apply to every accepted token.
 func (p Policy) Unconditional() (names []string) {
 	for _, r := range p.Rules {
 		if r.Issuer == "" && len(r.Groups) == 0 && len(r.Claims) == 0 {

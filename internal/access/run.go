@@ -55,8 +55,7 @@ func (g *Guard) NewRunToken(t RunToken) (string, error) {
 	return runPrefix + sealed, nil
 }
 
-// runCaller identifies the caller with a run token. The token is not accepted by the pages
-// and their API: what a module does there could not be attributed to a user.
+// runCaller identifies a run, which pages and their API refuse: it is no user.
 func (g *Guard) runCaller(r *http.Request, token string) (Caller, bool) {
 	if strings.HasPrefix(r.URL.Path, "/ui/") || strings.HasPrefix(r.URL.Path, "/api/v1/") {
 		return Caller{}, false
@@ -82,6 +81,5 @@ func (g *Guard) runCaller(r *http.Request, token string) (Caller, bool) {
 	return c, true
 }
 
-// stateAPI is the only path below which the rights of a run to states count: a run
-// executes foreign code, and only this API distinguishes callers by their own locks.
+// stateAPI is where the rights of a run to states count: it tells callers apart by their locks.
 const stateAPI = "/api/v2/"

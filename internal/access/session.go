@@ -17,18 +17,15 @@ import (
 	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
-// Sessions keeps browsers logged in: the pages and their API identify callers by
-// cookies. Cookies are sealed, so nothing is stored. A logout deletes them in the
-// browser; a copy stays valid until it expires or [Policy].NotBefore revokes it.
+// Sessions identifies browsers by sealed cookies, of which nothing is stored. A copy outlives a
+// logout, until it expires or [Policy].NotBefore revokes it.
 type Sessions struct {
 	Keyring *keyring.Ring // used for sessions only: its holder can pose as any user, but only on the pages
-	// Portals opens the sessions of portals. Each counts for templates and instances
-	// only, and only by the proof in it. Nil: there are no portals.
+	// Portals opens portals' sessions, which count for instances, by the proof in them. Nil: none.
 	Portals *keyring.Ring
 	Portal  bool // this server is a portal: its sessions contain their proof
 
-	// Tokens lets users log in with a static token as well where others log in at an issuer,
-	// for the day when that is down.
+	// Tokens lets users log in with a static token too, for when the issuer is down.
 	Tokens bool
 
 	TTL   time.Duration // 0: 12 hours; one hour without TLS
@@ -91,8 +88,7 @@ func (s *Sessions) purpose() string {
 	return sessionPurpose
 }
 
-// session is the content of a cookie: the identity that the issuer stated, or the
-// static token of the user.
+// session is a cookie's content: the identity that an issuer stated, or a static token.
 type session struct {
 	identity
 	Name   string `json:"n,omitempty"` // display name
@@ -111,9 +107,8 @@ func errEnded() error {
 	return &Refusal{Status: http.StatusUnauthorized, Text: "your session has ended, or was not started by this server: log in again"}
 }
 
-// session identifies the caller by the cookie of a request without a token; found is
-// false if there is no cookie. An invalid cookie is refused; its caller is not treated
-// as anonymous.
+// session identifies the caller by a cookie; found: there is one. An invalid one is refused, not
+// anonymous.
 func (g *Guard) session(r *http.Request, now *rules) (c Caller, found bool, err error) {
 	s := g.o.Sessions
 	if s == nil || !cookieRoute(r) {
@@ -160,9 +155,8 @@ func (g *Guard) callerOfSession(now *rules, v session) (Caller, error) {
 	return c, nil
 }
 
-// callerOfProof returns the caller of a portal's session. Only the proof in it is trusted, for
-// the identity and for the time of the login. The session counts for templates and
-// instances only, whatever other rights its holder has.
+// callerOfProof returns the caller of a portal's session, by the proof in it alone, for templates
+// and instances only.
 func (g *Guard) callerOfProof(ctx context.Context, now *rules, v session) (Caller, error) {
 	if strings.HasPrefix(v.Proof, statictoken.Prefix) {
 		until, ok := g.validUntil(now, "", "", v.Issued)
@@ -195,9 +189,8 @@ func (g *Guard) callerOfProof(ctx context.Context, now *rules, v session) (Calle
 	return c.atPortal(), nil
 }
 
-// validUntil reports until when a session that a subject got at a time is valid, and whether
-// it is valid now. A session from the future, made by a clock that ran ahead, is not
-// valid yet: NotBefore could not revoke it.
+// validUntil reports until when a session is valid, and whether it is now. One from the future is
+// not: NotBefore could not revoke it.
 func (g *Guard) validUntil(by *rules, issuer, subject string, issued int64) (until time.Time, ok bool) {
 	now := g.now()
 	at := time.Unix(issued, 0)
@@ -213,8 +206,7 @@ func (c Caller) atPortal() Caller {
 
 func ofPortal(k rights.Kind) bool { return k == addr.KindTemplate || k == addr.KindInstance }
 
-// keepClaims reduces an identity to the claims and groups that the rules and [Sessions].Keep
-// name: an issuer may state more than fits into a cookie.
+// keepClaims reduces an identity to what rules and [Sessions].Keep name: a cookie is small.
 func (s *Sessions) keepClaims(id identity, rules []Rule) identity {
 	var kept Kept
 	if s.Keep != nil {

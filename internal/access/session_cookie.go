@@ -19,8 +19,7 @@ const (
 	maxCookie = 3584
 )
 
-// Cookie returns a cookie that the browser sends only to this server and hides from
-// scripts. The name is "" for the session cookie. A negative age deletes the cookie.
+// Cookie returns a cookie for this server alone, hidden from scripts; a negative age deletes it.
 func (s *Sessions) Cookie(r *http.Request, name, value string, age time.Duration) *http.Cookie {
 	c := &http.Cookie{
 		Name: s.name(r, name), Value: value, Path: strings.TrimSuffix(s.Path, "/") + "/",
@@ -32,11 +31,9 @@ func (s *Sessions) Cookie(r *http.Request, name, value string, age time.Duration
 	return c
 }
 
-// name returns the full name of a cookie. Browsers guarantee by its prefix that the
-// cookie was set over TLS and, with __Host-, by this very host. Without TLS, on a
-// loopback address, the name contains the port, because browsers send the cookies of one
-// port to all ports. It is the port that the browser used, which belongs to another
-// replica if that forwarded the request to the leader.
+// name returns a cookie's full name. By its prefix browsers guarantee TLS and, with __Host-, this
+// very host. On loopback without TLS it contains the port that the browser used, since browsers
+// send cookies to all ports.
 func (s *Sessions) name(r *http.Request, name string) string {
 	whole := "__Host-" + cookieName
 	switch {
@@ -54,8 +51,7 @@ func (s *Sessions) name(r *http.Request, name string) string {
 	return whole
 }
 
-// askedPort returns the port in the Host of a request, or else the local port of its
-// connection; "" if neither is known.
+// askedPort returns the port in Host, else that of the connection, or "".
 func askedPort(r *http.Request) string {
 	addresses := []string{r.Host}
 	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
@@ -70,8 +66,7 @@ func askedPort(r *http.Request) string {
 	return ""
 }
 
-// readSealed returns the sealed session of a request. Two cookies with the same name count as
-// none: one of them was set by another path or another host of the domain.
+// readSealed returns the sealed session. Two cookies of the name count as none: one is foreign.
 func (s *Sessions) readSealed(r *http.Request) (sealed string, ok bool) {
 	first := r.CookiesNamed(s.name(r, ""))
 	if len(first) != 1 || first[0].Value == "" {

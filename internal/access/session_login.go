@@ -55,8 +55,7 @@ func (g BrowserLogins) Way() Way {
 	return NoWay
 }
 
-// TakeTokens reports whether users may log in with a static token: the only way, or beside
-// the issuer if [Sessions].Tokens is set.
+// TakeTokens reports whether users may log in with a static token.
 func (g BrowserLogins) TakeTokens() bool {
 	switch g.Way() {
 	case ByToken:
@@ -88,8 +87,7 @@ func (o Options) pagesClient() (client, bool) {
 	return client{s.ClientID, s.ClientSecret}, s.ClientID != ""
 }
 
-// issuerFor returns the login issuer, with the client as the audience of its tokens. With
-// [Login].Direct the policy names the claim with the groups.
+// issuerFor returns the login issuer, with the client as audience.
 func (l *Login) issuerFor(now *rules, by client) Issuer {
 	i := l.Issuer
 	if l.Direct {
@@ -111,9 +109,8 @@ type browserState struct {
 	Expires  int64  `json:"e"`
 }
 
-// Begin begins a login and returns the URL at the issuer to which the browser must go.
-// The cookie binds the login to this browser, so that an attacker cannot make the
-// browser complete a login that the attacker began.
+// Begin begins a login, and returns the issuer's URL to go to. The cookie binds it to this browser,
+// which cannot complete a login that another began.
 func (g BrowserLogins) Begin(r *http.Request, back string) (to string, cookie *http.Cookie, err error) {
 	by, ok := g.guard.o.pagesClient()
 	if !ok {
@@ -136,8 +133,7 @@ func stateHash(state string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Owns reports whether a callback of the issuer belongs to a login at the pages, and not
-// to one of a tool.
+// Owns reports whether a callback belongs to a login at the pages.
 func (g BrowserLogins) Owns(r *http.Request) bool {
 	s := g.guard.o.Sessions
 	var st browserState
@@ -246,8 +242,7 @@ func (g BrowserLogins) openSession(r *http.Request, c Caller, v session) (Logged
 	return LoggedIn{Caller: c, Cookies: cookies}, nil
 }
 
-// End records a logout and returns cookies that delete the session in the browser. A
-// copy of the session cookie stays valid.
+// End records a logout, and deletes the session in the browser.
 func (g BrowserLogins) End(r *http.Request) []*http.Cookie {
 	if g.guard.o.Sessions == nil {
 		return nil
@@ -287,8 +282,7 @@ func (c Caller) Rights() []RuleRight {
 	return all
 }
 
-// KnownGroups returns the groups that rules are matched with, and when the issuer stated
-// them; zero: unknown. Ownership is decided by [Grant.Groups] instead.
+// KnownGroups returns the groups for rules, and when they were stated; owners: [Grant.Groups].
 func (c Caller) KnownGroups() ([]string, time.Time) { return c.groups, c.asked }
 
 // CallerOf identifies the caller and records nothing. Pages show the caller with it.

@@ -36,8 +36,7 @@ func (l *rules) findToken(id string, hash []byte, now time.Time) (statictoken.To
 	return statictoken.Token{}, false
 }
 
-// refusedTokenID returns the id of the static token in a refused request; "" if no configured
-// token has that id. No other part of what the client sent is ever shown.
+// refusedTokenID returns the id of a refused static token that is configured, or "".
 func (l *rules) refusedTokenID(r *http.Request) string {
 	token, _ := bearerToken(r)
 	id, _, err := statictoken.Hash(token)
@@ -48,8 +47,7 @@ func (l *rules) refusedTokenID(r *http.Request) string {
 	return id
 }
 
-// bearerToken returns the token of a request. The state and registry routes also accept it as
-// the password of Basic authentication, which the http backend and Docker clients send.
+// bearerToken returns a request's token, on routes of states and registry also a Basic password.
 func bearerToken(r *http.Request) (string, bool) {
 	h := r.Header.Get("Authorization")
 	if h == "" {
@@ -71,8 +69,7 @@ func basicRoute(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/v2/") || strings.HasPrefix(r.URL.Path, "/state/")
 }
 
-// ofTools reports whether the tools, or okara on their behalf, send the token that they
-// have for this host to the route.
+// ofTools reports whether the tools send their token for this host to the route.
 func ofTools(r *http.Request) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	return slices.Contains([]string{"v1", "origin", "mirror", "archives", "api"}, first)

@@ -8,8 +8,7 @@ import (
 	"github.com/apparentlymart/go-versions/versions"
 )
 
-// Constraint is a set of versions written as in a required_providers or module
-// block. The zero value allows every version that is not a pre-release.
+// Constraint is a set of versions, as in a module block. The zero value allows every release.
 type Constraint struct {
 	text string
 	set  *versions.Set
@@ -31,8 +30,7 @@ func ParseConstraint(s string) (Constraint, error) {
 	return Constraint{text: s, set: &set}, nil
 }
 
-// Allows reports whether the constraint selects v. A pre-release, and therefore
-// an edition, is selected only by a constraint that names it exactly.
+// Allows reports whether v is selected: a pre-release, or edition, only by its exact name.
 func (c Constraint) Allows(v Version) bool {
 	if c.set == nil {
 		return !v.Prerelease()

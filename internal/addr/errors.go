@@ -4,9 +4,7 @@ package addr
 
 import "fmt"
 
-// SyntaxError means that a text is not an address, version or template that
-// okara can store. Its text names the part, the offending character and the
-// rule.
+// SyntaxError means that a text is not what okara can store. It names part, character and rule.
 type SyntaxError struct {
 	What   string // "module namespace", "version", …
 	Value  string

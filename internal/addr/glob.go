@@ -57,16 +57,13 @@ func Match(glob, address string) bool {
 	return true
 }
 
-// MatchBelow reports whether a glob matches some address of at least two
-// segments whose first one is first.
+// MatchBelow reports whether a glob matches an address of several segments after first.
 func MatchBelow(glob, first string) bool {
 	want, _, more := strings.Cut(glob, "/")
 	return want == "**" || more && MatchText(want, first)
 }
 
-// Covers reports whether a glob matches every address that another glob
-// matches. It may return false if this holds only because of the form of real
-// names.
+// Covers reports whether a glob matches all that another one does; false in some doubtful cases.
 func Covers(glob, other string) bool {
 	outer := strings.Split(glob, "/")
 	inner := strings.Split(other, "/")
@@ -88,9 +85,8 @@ func Covers(glob, other string) bool {
 	return below[0]
 }
 
-// MatchText reports whether a text without segments matches a glob, in which *
-// stands for any characters. It keeps two positions: after the last star, and
-// how far that star reached.
+// MatchText matches a text without segments, * being any characters, from two positions: after the
+// last star, and how far it reached.
 func MatchText(glob, s string) bool {
 	g := 0
 	i := 0

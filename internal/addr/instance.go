@@ -4,16 +4,13 @@ package addr
 
 import "strings"
 
-// TemplateReserved is the namespace that is not available for templates: it is
-// reserved for runs of workspaces.
+// TemplateReserved is the namespace that templates cannot have, for runs of workspaces.
 const TemplateReserved = "tfe"
 
-// maxTemplatePart is the limit for the namespace and the name of a template.
-// Each of them, together with an id, fits into one DNS label.
+// maxTemplatePart bounds a template's namespace and name: each fits a DNS label with an id.
 const maxTemplatePart = 40
 
-// ParseTemplate parses "namespace/name" of a template of instances. The error
-// is a [*SyntaxError].
+// ParseTemplate parses "namespace/name". The error is a [*SyntaxError].
 func ParseTemplate(s string) (namespace, name string, err error) {
 	namespace, name, ok := strings.Cut(s, "/")
 	if !ok || strings.Contains(name, "/") {
@@ -25,8 +22,7 @@ func ParseTemplate(s string) (namespace, name string, err error) {
 	return namespace, name, checkTemplate(namespace, name)
 }
 
-// checkInstanceTemplate is checkTemplate for records, which may also name a
-// state, in the namespace that is reserved for runs of its workspaces.
+// checkInstanceTemplate is checkTemplate for records, which may name a state of runs.
 func checkInstanceTemplate(namespace, name string) error {
 	if namespace != TemplateReserved {
 		return checkTemplate(namespace, name)
@@ -49,16 +45,14 @@ func checkTemplate(namespace, name string) error {
 	return nil
 }
 
-// Characters of the id of an instance, which is a DNS label that is easy to
-// read aloud: the first one is a letter.
+// Characters of an instance's id, a DNS label that is easy to read aloud.
 const (
 	InstanceLetters = "abcdefghjkmnpqrstvwxyz"
 	InstanceDigits  = "23456789"
 	InstanceLength  = 10
 )
 
-// CheckInstance returns why s is not the id of an instance, as a
-// [*SyntaxError].
+// CheckInstance returns why s is no id of an instance, as a [*SyntaxError].
 func CheckInstance(s string) error {
 	if len(s) != InstanceLength || !strings.Contains(InstanceLetters, s[:1]) || strings.Trim(s, InstanceLetters+InstanceDigits) != "" {
 		return syntaxError("instance", s, "must be %d of the characters %s%s, starting with a letter", InstanceLength, InstanceLetters, InstanceDigits)

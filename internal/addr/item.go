@@ -25,13 +25,11 @@ func ParseSelection(s string) (Selection, error) {
 	return Selection{Item: it, Versions: versions, Allow: allow}, err
 }
 
-// Selects reports whether v is selected. Without a constraint all versions are,
-// including pre-releases and editions.
+// Selects reports whether v is selected; without a constraint all versions are.
 func (s Selection) Selects(v Version) bool { return s.Versions == "" || s.Allow.Allows(v) }
 
-// ParseItem parses the address of a module or a provider. An address of three
-// parts is a mirrored provider if the first part is a host name, and otherwise
-// a module; one of two parts is an own provider.
+// ParseItem parses the address of a module or provider: three parts are a mirrored provider if they
+// begin with a host, two are an own provider.
 func ParseItem(address string) (Item, error) {
 	first, _, _ := strings.Cut(address, "/")
 	if strings.Count(address, "/") == 1 || strings.ContainsAny(first, ".:") || first == "localhost" {
@@ -83,8 +81,7 @@ func (it Item) String() string {
 	return it.Provider.String()
 }
 
-// Repository returns the repository of a module, a provider or a template in a
-// layout.
+// Repository returns the repository of a module, provider or template.
 func (it Item) Repository(l Layout) string {
 	switch it.Kind {
 	case KindModule:

@@ -21,10 +21,9 @@ const (
 	KindLedger   = "ledger" // of instances
 )
 
-// Layout maps addresses to repository names and back. Each field but Prefix is
-// a template; an empty one means the default. The placeholders are {prefix},
-// {namespace}, {name}, {system}, {type}, {hostname} and {id}; each is a whole
-// part between "/" or "." and occurs once.
+// Layout maps addresses to repositories and back, by templates, "" being the default. The
+// placeholders {prefix}, {namespace}, {name}, {system}, {type}, {hostname} and {id} are whole parts
+// between "/" or ".", once each.
 type Layout struct {
 	Prefix    string // path that {prefix} stands for; if empty, its slash is dropped too
 	Modules   string // default "{prefix}/modules/{namespace}/{name}/{system}"
@@ -34,9 +33,8 @@ type Layout struct {
 	// StatePrimary is the template for the original repositories of which those
 	// of State are copies; default: State itself. Nothing is stored there.
 	StatePrimary string
-	// Split lists the states with a separate repository for each workspace that
-	// was created through tfe.v2: that of the state NAME.WORKSPACE, which is
-	// then no separate state.
+	// Split lists the states with a repository for each workspace made through tfe.v2: that of
+	// state NAME.WORKSPACE.
 	Split     []string
 	Catalog   string // default "{prefix}/catalog"
 	Queue     string // default "{prefix}/queue"
@@ -44,8 +42,7 @@ type Layout struct {
 	// Instances is by default "{prefix}/instances/{namespace}/{name}/{id}". It
 	// may omit {id}, or all three: several instances then share a repository.
 	Instances string
-	// Ledgers is by default "{prefix}/ledger". It stands for that name and for
-	// the same name with "-2", "-3" and so on appended.
+	// Ledgers is "{prefix}/ledger", and the same with "-2", "-3" and so on.
 	Ledgers string
 }
 
@@ -60,8 +57,7 @@ type Item struct {
 	Ledger   int    // number of the ledger, from 1 on
 }
 
-// Validate checks that every template is reversible and that no two templates
-// can produce the same name.
+// Validate checks that every template is reversible, and that no two make one name.
 func (l Layout) Validate() error {
 	if l.Prefix != "" {
 		for segment := range strings.SplitSeq(l.Prefix, "/") {
@@ -97,22 +93,19 @@ func (l Layout) Module(m Module) string {
 	return l.render(KindModule, map[string]string{"namespace": m.Namespace, "name": m.Name, "system": m.System})
 }
 
-// Provider returns the repository of a provider that okara publishes itself,
-// without host.
+// Provider returns the repository, without host, of a provider that okara publishes.
 func (l Layout) Provider(p Provider) string {
 	return l.render(KindProvider, map[string]string{"namespace": p.Namespace, "type": p.Type})
 }
 
-// MirrorOf returns the repository of a mirrored provider, without host. Its
-// Hostname must be set.
+// MirrorOf returns the repository, without host, of a mirrored provider.
 func (l Layout) MirrorOf(p Provider) string {
 	host := strings.Replace(p.Hostname, ":", "_", 1)
 	return l.render(KindMirror, map[string]string{"hostname": host, "namespace": p.Namespace, "type": p.Type})
 }
 
-// RunsSuffix is behind the name of a state's repository in that of the repository with
-// what decides about its runs: variables, and settings of its workspaces. Whoever may
-// write the state may not write that one, so no state has such a name.
+// RunsSuffix ends the name of the repository that decides about a state's runs, which the state's
+// writers cannot write; no state has such a name.
 const RunsSuffix = ".okara--runs"
 
 // StateRepo returns the repository of the state with this name, without host.
@@ -126,9 +119,8 @@ func (l Layout) StateRepo(name string) (string, error) {
 	return l.render(KindState, map[string]string{"name": name}), nil
 }
 
-// SplitState reports whether the name of a state is reserved for a workspace of
-// another state: "acme.prod" for workspace "prod" of "acme", if Split contains
-// "acme". The data is then in its workspace "default".
+// SplitState reports whether a state's name is reserved for a workspace of another one:
+// "acme.prod", if Split has "acme". Its data is in workspace "default".
 func (l Layout) SplitState(name string) (of, workspace string, ok bool) {
 	for _, of := range l.Split {
 		if rest, ok := strings.CutPrefix(name, of+"."); ok {
@@ -138,8 +130,7 @@ func (l Layout) SplitState(name string) (of, workspace string, ok bool) {
 	return "", "", false
 }
 
-// StatePrimaryRepo returns the original repository of a state of which this
-// layout has a copy, without host; "" if the layout has no StatePrimary.
+// StatePrimaryRepo returns the repository of which a state is a copy, without host, or "".
 func (l Layout) StatePrimaryRepo(name string) (string, error) {
 	if l.StatePrimary == "" {
 		return "", nil
@@ -200,8 +191,7 @@ func (l Layout) Ledger(k int) string {
 	return name
 }
 
-// Parse returns the item of a repository. It returns false for a name that no
-// template produces.
+// Parse returns the item of a repository; false for a name that no template produces.
 func (l Layout) Parse(repository string) (Item, bool) {
 	if l.DecidesRuns(repository) {
 		return Item{}, false
@@ -216,8 +206,7 @@ func (l Layout) Parse(repository string) (Item, bool) {
 	return Item{}, false
 }
 
-// DecidesRuns reports whether the repository has what decides about the runs of a state:
-// [RunsSuffix].
+// DecidesRuns reports whether a repository decides about runs: [RunsSuffix].
 func (l Layout) DecidesRuns(repository string) bool {
 	state, ok := strings.CutSuffix(repository, RunsSuffix)
 	if !ok {
@@ -227,13 +216,10 @@ func (l Layout) DecidesRuns(repository string) bool {
 	return ok && it.Kind == KindState
 }
 
-// Below returns the name of a repository without the prefix of the layout. This
-// name stays the same when artifacts move to another registry.
+// Below returns a repository's name without prefix, which it keeps in another registry.
 func (l Layout) Below(repository string) string { return strings.TrimPrefix(repository, l.Prefix+"/") }
 
-// BelowState reports whether the repository is below the path of states in the
-// layout, at any depth. If states have no path of their own in the layout,
-// nothing is below it.
+// BelowState reports whether a repository is below the path of states, if that is their own.
 func (l Layout) BelowState(repository string) bool {
 	fixed, _, _ := strings.Cut(l.templateFor(KindState), "{name}")
 	fixed = fixed[:strings.LastIndexByte(fixed, '/')+1]
@@ -273,8 +259,7 @@ func parseItem(kind string, values map[string]string) (Item, bool) {
 	}
 }
 
-// itemOfInstance returns the item that the layout identifies: without the id,
-// or without any field, if instances share repositories.
+// itemOfInstance returns the item that the layout identifies, without what instances share.
 func itemOfInstance(values map[string]string) (Item, bool) {
 	it := Item{Kind: KindInstance, Instance: values["id"]}
 	if _, ok := values["name"]; !ok {

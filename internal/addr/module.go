@@ -13,16 +13,14 @@ type ModuleVersion struct {
 	Version Version
 }
 
-// ParseModule parses "namespace/name/system" and checks that okara can store it.
-// Namespace and name are lower-cased, see [Module.Fold]. The error is a
+// ParseModule parses "namespace/name/system", folded as by [Module.Fold]. The error is a
 // [*SyntaxError].
 func ParseModule(s string) (Module, error) {
 	m, err := ParseWritten(s)
 	return m.Fold(), err
 }
 
-// ParseWritten is ParseModule for an address that keeps its case: for display,
-// and for requests to an origin that distinguishes it.
+// ParseWritten is ParseModule that keeps the case, for display and for origins.
 func ParseWritten(s string) (Module, error) {
 	parts := strings.Split(s, "/")
 	if len(parts) != 3 {
@@ -32,19 +30,16 @@ func ParseWritten(s string) (Module, error) {
 	return m, m.Fold().Validate()
 }
 
-// Fold returns the module under which addresses that differ only in the case of
-// namespace and name are stored, as public registries do: OpenTofu's keeps its
-// index in lower case (opentofu/registry, pull request 506), and Terraform
-// compares registry sources in lower case (internal/registry/regsrc,
-// Module.Equal). Both tools refuse upper case in a system.
+// Fold returns the module as it is stored, namespace and name in lower case, as public registries
+// do: OpenTofu's index (opentofu/registry, pull request 506), Terraform's comparison
+// (internal/registry/regsrc, Module.Equal). Both tools refuse upper case in a system.
 func (m Module) Fold() Module {
 	m.Namespace = strings.ToLower(m.Namespace)
 	m.Name = strings.ToLower(m.Name)
 	return m
 }
 
-// Title returns how the module is written for readers: as in the address
-// written, if that is one of m, and else in lower case.
+// Title returns the module as in the address written, if that is m's, else in lower case.
 func (m Module) Title(written string) string {
 	if as, err := ParseWritten(written); err == nil && as.Fold() == m {
 		return written

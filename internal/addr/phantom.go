@@ -8,9 +8,8 @@ import (
 	"github.com/apparentlymart/go-versions/versions"
 )
 
-// Phantom returns the version as which OpenTofu reads a tag of a provider that
-// is not the tag of that version: it reads "1.2" as 1.2.0, later finds no such
-// tag, and fails for every user whose constraint allows it.
+// Phantom returns the version as which OpenTofu reads a provider's tag that is not its tag: of
+// "1.2" it makes 1.2.0, finds no tag, and fails for every user who allows it.
 func Phantom(tag string) (version string, ok bool) {
 	if _, strict := VersionFromTag(tag); strict {
 		return "", false

@@ -34,15 +34,13 @@ func (p Platform) Compare(o Platform) int {
 	return cmp.Or(cmp.Compare(p.OS, o.OS), cmp.Compare(p.Arch, o.Arch))
 }
 
-// The values of GOOS and GOARCH (go tool dist list, Go 1.26): tools ask for the
-// pair that they were built for.
+// Values of GOOS and GOARCH (go tool dist list, Go 1.26), for which tools ask.
 const (
 	systems       = "aix android darwin dragonfly freebsd illumos ios js linux netbsd openbsd plan9 solaris wasip1 windows"
 	architectures = "386 amd64 arm arm64 loong64 mips mips64 mips64le mipsle ppc64 ppc64le riscv64 s390x wasm"
 )
 
-// Meant returns "" for a platform that a tool may ask for. Otherwise it says
-// for which ones tools ask, if that can be guessed.
+// Meant returns "" for a platform that tools ask for, else which ones may be meant.
 func (p Platform) Meant() string {
 	has := func(list, name string) bool { return slices.Contains(strings.Fields(list), name) }
 	if has(systems, p.OS) && has(architectures, p.Arch) {

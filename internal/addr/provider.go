@@ -9,9 +9,8 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Provider is the address of a provider. Hostname is empty for a provider that
-// okara itself publishes; a mirrored provider has the host of its origin in
-// punycode, with ":port" if it is not 443.
+// Provider is the address of a provider. A mirrored one has a Hostname, in punycode, with ":port"
+// if it is not 443.
 type Provider struct{ Hostname, Namespace, Type string }
 
 // ParseProvider parses "namespace/type" or "host[:port]/namespace/type". Letters
@@ -53,8 +52,7 @@ func (p Provider) String() string {
 	return p.Hostname + "/" + p.Namespace + "/" + p.Type
 }
 
-// parseHost returns the host in punycode and lower case, without the port 443,
-// which the clients drop too.
+// parseHost returns the host in punycode and lower case, without port 443, as clients do.
 func parseHost(s string) (string, error) {
 	const what = "provider host"
 	name, port, hasPort := strings.Cut(s, ":")

@@ -4,12 +4,10 @@ package addr
 
 import "strings"
 
-// maxRepository is the longest "host[:port]/name" that all clients and
-// registries accept.
+// maxRepository bounds "host[:port]/name", as all clients and registries do.
 const maxRepository = 255
 
-// SplitRegistry splits "localhost:5000/acme" into host and prefix. A scheme or a
-// tag is refused.
+// SplitRegistry splits "localhost:5000/acme" into host and prefix, without scheme or tag.
 func SplitRegistry(s string) (host, prefix string, err error) {
 	const what = "registry"
 	if s == "" {
@@ -34,8 +32,7 @@ func SplitRegistry(s string) (host, prefix string, err error) {
 	return host, prefix, nil
 }
 
-// CheckRepository checks that host/name is a valid repository within the length
-// limit.
+// CheckRepository checks that host/name is a valid repository of allowed length.
 func CheckRepository(host, name string) error {
 	full := host + "/" + name
 	if len(full) > maxRepository {

@@ -9,8 +9,7 @@ import (
 
 const maxPart = 64 // the clients' limit for a module namespace or name
 
-// alphabet is a rule for one part of an address: lower-case letters and digits,
-// with some separators between them.
+// alphabet is a rule for a part of an address: lower case, digits, some separators between.
 type alphabet struct {
 	separators string // characters allowed between two letters or digits
 	rule       string // the rule as text
@@ -50,8 +49,7 @@ func (a alphabet) whyInvalid(s string) string {
 	return a.checkSeparators(s)
 }
 
-// checkSeparators checks the runs of separators in s; all other characters must be letters
-// and digits.
+// checkSeparators checks the separators in s, and that all else is letters and digits.
 func (a alphabet) checkSeparators(s string) string {
 	for i := 0; i < len(s); {
 		j := i
@@ -75,8 +73,7 @@ func (a alphabet) checkSeparators(s string) string {
 	return ""
 }
 
-// longRun reports whether a run of several separators is valid in an OCI name:
-// "__" and any number of dashes, the latter except under the rule of providers.
+// longRun reports whether a run of separators is valid in OCI: "__", and but for providers dashes.
 func (a alphabet) longRun(run string) bool {
 	if a.separators == "-" {
 		return false

@@ -129,8 +129,7 @@ func numberOf(literal, part string) (string, bool) {
 	return number, ok && err == nil && k >= 2 && strconv.FormatUint(k, 10) == number
 }
 
-// mayOverlap reports whether two templates may produce the same name. In doubt it
-// returns true.
+// mayOverlap reports whether two templates may produce one name; in doubt true.
 func mayOverlap(a, b [][]token) bool {
 	if len(a) != len(b) {
 		return false
@@ -143,8 +142,7 @@ func mayOverlap(a, b [][]token) bool {
 	return true
 }
 
-// overlapSegment compares from the right, since a part that may contain dots
-// comes first.
+// overlapSegment compares from the right: a part that may contain dots comes first.
 func overlapSegment(a, b []token) bool {
 	if len(a) > len(b) {
 		a, b = b, a

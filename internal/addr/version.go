@@ -15,12 +15,10 @@ import (
 // maxTag is the maximum length of a tag in the OCI distribution specification.
 const maxTag = 128
 
-// Version is a strict SemVer 2.0.0 version. Versions are comparable with ==; the
-// zero value is no version.
+// Version is a strict SemVer 2.0.0 version, comparable with ==; the zero value is none.
 type Version struct{ s string }
 
-// ParseVersion parses a complete version, such as "1.2.3-rc.1+build.5". One
-// leading "v" is removed. The error is a [*SyntaxError].
+// ParseVersion parses a whole version, but for one leading "v". The error is a [*SyntaxError].
 func ParseVersion(s string) (Version, error) {
 	trimmed := strings.TrimPrefix(s, "v")
 	switch {
@@ -37,8 +35,7 @@ func ParseVersion(s string) (Version, error) {
 	return Version{trimmed}, nil
 }
 
-// VersionFromTag returns the version that tag stands for. It returns false for
-// every tag that [Version.Tag] does not produce.
+// VersionFromTag returns a tag's version; false for what [Version.Tag] does not make.
 func VersionFromTag(tag string) (Version, bool) {
 	s := strings.Replace(tag, "_", "+", 1)
 	if strings.Contains(tag, "+") || len(tag) > maxTag || !isStrict(s) || isTooHigh(s) {
@@ -47,9 +44,8 @@ func VersionFromTag(tag string) (Version, bool) {
 	return Version{s}, true
 }
 
-// VersionFromGit parses a git tag, such as "v1.4", or in a repository with
-// several modules "modules/vpc/v1.4.0", which also names a directory. Missing
-// numbers are zero.
+// VersionFromGit parses a git tag such as "v1.4", or "modules/vpc/v1.4.0", which names a directory.
+// Missing numbers are zero.
 func VersionFromGit(tag string) (dir string, v Version, err error) {
 	s := tag
 	if i := strings.LastIndex(tag, "/"); i >= 0 {
@@ -79,8 +75,7 @@ func isStrict(s string) bool {
 	return semver.IsValid(v) && semver.Canonical(v)+semver.Build(v) == v
 }
 
-// isTooHigh reports whether the tools cannot hold one of the three numbers of a
-// valid version.
+// isTooHigh reports whether a number is beyond what the tools hold.
 func isTooHigh(s string) bool {
 	core, _, _ := strings.Cut(s, "+")
 	core, _, _ = strings.Cut(core, "-")
@@ -104,28 +99,24 @@ func (v Version) String() string { return v.s }
 // Tag returns the tag under which the version is stored, with "_" for "+".
 func (v Version) Tag() string { return strings.Replace(v.s, "+", "_", 1) }
 
-// Compare orders versions by SemVer precedence, then by build metadata,
-// bytewise.
+// Compare orders by SemVer precedence, then by build metadata, bytewise.
 func (v Version) Compare(o Version) int {
 	return cmp.Or(semver.Compare("v"+v.s, "v"+o.s), cmp.Compare(v.build(), o.build()))
 }
 
-// Number returns v without its build metadata. OpenTofu and Terraform compare
-// versions of modules by it.
+// Number returns v without build metadata, as the tools compare modules.
 func (v Version) Number() Version { return Version{strings.TrimSuffix(v.s, v.build())} }
 
 // Prerelease reports whether v has a pre-release part.
 func (v Version) Prerelease() bool { return v.prerelease() != "" }
 
-// Edition reports whether v is the name of an edition of a version, see
-// WithEdition.
+// Edition reports whether v names an edition of a version, see WithEdition.
 func (v Version) Edition() bool {
 	_, _, ok := v.cutEdition()
 	return ok
 }
 
-// EditionOf returns the version that the edition v belongs to, or v itself if
-// it is no edition.
+// EditionOf returns the version of an edition, or v itself.
 func (v Version) EditionOf() Version {
 	core, _, ok := v.cutEdition()
 	if !ok {
@@ -134,9 +125,8 @@ func (v Version) EditionOf() Version {
 	return Version{core + v.build()}
 }
 
-// WithEdition returns the name of the edition of v whose manifest has the
-// SHA-256 digest hexDigest. The name is a pre-release, so that only an exact
-// constraint selects it, and its letter "e" prevents it from being a number.
+// WithEdition returns the name of v's edition with a manifest's SHA-256: a pre-release, selected
+// only exactly, whose "e" keeps it from being a number.
 func (v Version) WithEdition(hexDigest string) (Version, error) {
 	if len(hexDigest) < editionHex || !isHex(hexDigest[:editionHex]) {
 		return Version{}, syntaxError("digest", hexDigest, "must be lower-case hex")
@@ -145,8 +135,7 @@ func (v Version) WithEdition(hexDigest string) (Version, error) {
 	return ParseVersion(core + "-e" + hexDigest[:editionHex] + v.build())
 }
 
-// NextPatch returns the release after v: the release itself for a pre-release,
-// otherwise the same with a higher patch number.
+// NextPatch returns the release after v: that of a pre-release, else one patch higher.
 func (v Version) NextPatch() Version {
 	core, _, _ := strings.Cut(strings.TrimSuffix(v.s, v.build()), "-")
 	if v.Prerelease() {
@@ -163,9 +152,8 @@ const (
 	Patch = "patch"
 )
 
-// Bump returns the release after v with a higher major, minor or patch number
-// and zeros after it (SemVer 2.0.0, 6 to 8), regardless of existing
-// pre-releases.
+// Bump returns the release after v with one number raised, and zeros after it (SemVer 2.0.0, 6 to
+// 8).
 func (v Version) Bump(part string) (Version, error) {
 	core, _, _ := strings.Cut(strings.TrimSuffix(v.s, v.build()), "-")
 	n := strings.Split(core, ".")

@@ -118,9 +118,8 @@ func (u *unpacker) writeFile(name string, mode fs.FileMode, in io.Reader) (err e
 	return err // of the disk
 }
 
-// link records a link. No directory of a path is a link, so the leading .. of a
-// target can be resolved literally. A .. after a name is refused, since that
-// name may be another link. So following links never leaves the directory.
+// link records a link. No directory of a path is one, so leading .. are literal; after a name they
+// are refused, since that may be a link: links never leave the directory.
 func (u *unpacker) link(name, target string) error {
 	fits := target != "" && len(target) <= maxPath
 	legible := utf8.ValidString(target) && !strings.ContainsFunc(target, unicode.IsControl)

@@ -10,8 +10,7 @@ import (
 )
 
 var (
-	// ErrUnsafe means that a tree or an archive contains an entry that okara
-	// does not ship: a link, an escaping name, a device.
+	// ErrUnsafe means an entry that okara does not ship: a link, an escaping name, a device.
 	ErrUnsafe = errors.New("refused")
 	// ErrOutside means that a symbolic link leaves the tree.
 	ErrOutside = errors.New("outside the package")
@@ -22,13 +21,11 @@ var (
 // MaxFiles is the default of Limits.Files.
 const MaxFiles = 50_000
 
-// maxNames bounds the total length of all names of a tree or an archive, in
-// bytes: they are kept in memory.
+// maxNames bounds all names of a tree or archive together, in bytes.
 const maxNames = 8 << 20
 
-// Limits bound a tree or an archive. A zero field means its default. Whatever
-// is packed within the defaults can be unpacked within them, however well it
-// compresses.
+// Limits bound a tree or archive; zero is the default. What is packed within the defaults can be
+// unpacked, however well it compresses.
 type Limits struct {
 	Files    int   // number of files and links, default MaxFiles
 	Dirs     int   // number of directories, including those above files, default 50 000

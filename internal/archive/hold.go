@@ -11,40 +11,34 @@ import (
 	"strings"
 )
 
-// HoldBack excludes files of a publisher's own tree that are probably not meant
-// to be published: files of values and secrets by name, private keys, and files
-// ignored by .gitignore, unless git tracks them. It is not used for a tree from an archive, whose bytes
-// must stay those of its origin.
+// HoldBack excludes what a publisher probably does not mean to publish: files of values and
+// secrets, private keys, and what .gitignore names and git does not track. Not used for origins'
+// archives.
 type HoldBack struct {
 	Include  []string // globs, as in .gitignore, of files that ship nevertheless
 	Checkout fs.FS    // git checkout with the tree in it, whose .gitignore files above the tree also apply; nil: none
 	At       string   // slash path of the tree in Checkout
 
-	// Tracked is the list of files in the tree that git tracks, which ship
-	// although .gitignore names them, and below examples also if they contain
-	// values. nil: unknown.
+	// Tracked lists what git tracks, which ships in spite of .gitignore, and below examples
+	// although it has values. nil: unknown.
 	Tracked []string
 	// ByTracked is set by List if a file ships only because of Tracked.
 	ByTracked bool
 
-	// Named, if set, receives from List for each glob whether it matches an
-	// existing file; one map may be used for several trees.
+	// Named, if set, receives from List for each glob whether it matches a file.
 	Named map[string]bool
 
 	// Held is the list of entries that List held back, sorted by path.
 	Held []Dropped
-	// Ignored is the rule above the tree that matches the tree itself or a
-	// directory above it. The tree ships nevertheless. "": no rule does.
+	// Ignored is the rule above the tree that matches it. It ships nevertheless. "": none.
 	Ignored string
 }
 
-// maxKey bounds, in bytes, how much of a file is searched for a private key.
-// The certificates of all authorities that a system trusts are a quarter of a
-// megabyte.
+// maxKey bounds how much of a file is searched for a private key; all authorities' certificates are
+// 256 KiB.
 const maxKey = 4 << 20
 
-// valueRules returns the rules for files that contain values or secrets
-// according to their lower-case name. Files of examples ship.
+// valueRules returns rules for names of files with values or secrets, but for examples.
 func valueRules() []string {
 	return []string{
 		".env", ".env.*", "!.env.example", "!.env.sample", "!.env.template", "!.env.dist", ".envrc", ".netrc", "_netrc",
@@ -97,8 +91,7 @@ func newHolder(tree fs.FS, o *HoldBack, used *ignoreBudget) (h *holder, above []
 	return h, above, err
 }
 
-// ruleAbove returns the rule that matches the tree itself or a directory above
-// it.
+// ruleAbove returns the rule that matches the tree or what is above it.
 func (h *holder) ruleAbove(above []rule) (string, error) {
 	for dir := h.at; dir != "."; dir = path.Dir(dir) {
 		if r, ok, err := h.used.decidingRule(above, dir, true); ok || err != nil {
@@ -144,8 +137,7 @@ func parseRules(lines []string) ([]rule, error) {
 	return rules, nil
 }
 
-// gitRules returns the rules in the .gitignore of dir, for paths of the
-// checkout.
+// gitRules returns the rules in dir's .gitignore, for paths of the checkout.
 func (h *holder) gitRules(dir string) ([]rule, error) {
 	rules, err := readRules(h.tree, dir, h.used, ".gitignore")
 	for i := range rules {
@@ -157,8 +149,7 @@ func (h *holder) gitRules(dir string) ([]rule, error) {
 // isTracked reports whether git tracks the file, or one below the directory.
 func (h *holder) isTracked(name string) bool { return h.git[name] }
 
-// isExampleValues reports whether a tracked file contains the values of an
-// example, without which it does not work.
+// isExampleValues reports whether a tracked file has values without which an example does not work.
 func (h *holder) isExampleValues(name string) bool {
 	lower := strings.ToLower(name)
 	values := strings.HasSuffix(lower, ".tfvars") || strings.HasSuffix(lower, ".tfvars.json")
@@ -200,9 +191,8 @@ func (h *holder) reason(name string, isDir bool, at place) (string, error) {
 	return reason, nil
 }
 
-// isIncluded reports whether a glob of the publisher matches the entry. Below a
-// directory that is held back only globs with a slash, which name the path, can
-// match.
+// isIncluded reports whether a publisher's glob matches; below what is held back only one with a
+// slash.
 func (h *holder) isIncluded(name string, isDir, below bool) (yes bool, err error) {
 	for _, r := range h.include {
 		if below && r.base {
@@ -220,8 +210,7 @@ func (h *holder) isIncluded(name string, isDir, below bool) (yes bool, err error
 	return yes, nil
 }
 
-// reachesBelow reports whether a glob can match an entry below a held-back
-// directory.
+// reachesBelow reports whether a glob can match below a held-back directory.
 func (h *holder) reachesBelow() bool {
 	for _, r := range h.include {
 		if !r.base {
@@ -231,8 +220,7 @@ func (h *holder) reachesBelow() bool {
 	return false
 }
 
-// privateKey reports whether a file with the extension of a key is a private
-// key. Certificates and public keys are not; in doubt the result is true.
+// privateKey reports whether a file named like a key is a private one; in doubt true.
 func privateKey(tree fs.FS, name string) (bool, error) {
 	extension := strings.ToLower(path.Ext(name))
 	if extension != ".pem" && extension != ".key" && extension != ".asc" {

@@ -14,8 +14,7 @@ import (
 	"strings"
 )
 
-// Bounds on ignore files, far above common use: the largest template of
-// github.com/github/gitignore has about 400 rules, none longer than 60 bytes.
+// Bounds on ignore files: the largest of github.com/github/gitignore has 400 rules of 60 bytes.
 const (
 	maxIgnoreFile  = 128 << 10
 	maxIgnoreFiles = 200  // in one tree
@@ -23,9 +22,8 @@ const (
 	maxRule        = 256  // bytes
 	maxWildcards   = 16   // in one rule
 
-	// maxMatching bounds the work of matching: the sum, over all comparisons of
-	// a rule with a path, of the product of their lengths. The time of package
-	// regexp is proportional to it.
+	// maxMatching bounds matching: the sum of rule length × path length of all comparisons, to
+	// which the time of regexp is proportional.
 	maxMatching = 4_000_000_000
 )
 
@@ -118,9 +116,8 @@ func readFile(tree fs.FS, name string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// decidingRule returns the rule that decides about the file or directory, and
-// whether it excludes it. Parents are not checked, since the walk does not
-// enter excluded ones.
+// decidingRule returns the rule that decides about an entry, and whether it excludes it. The walk
+// enters no excluded parent.
 func (used *ignoreBudget) decidingRule(rules []rule, name string, isDir bool) (r rule, ok bool, err error) {
 	base := path.Base(name)
 	for _, r := range slices.Backward(rules) {
@@ -150,8 +147,7 @@ func pathBelow(dir, name string) (string, bool) {
 	return strings.CutPrefix(name, dir+"/")
 }
 
-// parseRule parses a line as described in gitignore(5). ok is false for blank
-// lines, comments and patterns that can never match.
+// parseRule parses a line of gitignore(5); not ok: blank, a comment, or never matching.
 func parseRule(line string) (r rule, ok bool, err error) {
 	line = trimSpaces(strings.TrimSuffix(line, "\r"))
 	if line == "" || strings.HasPrefix(line, "#") {
@@ -223,8 +219,7 @@ func translateGlob(glob string) (string, bool) {
 	return b.String(), true
 }
 
-// translateClass converts the bracket expression at the start of s and returns
-// its length, 0 if it is not closed.
+// translateClass converts the bracket expression at the start of s; length 0: not closed.
 func translateClass(s string) (string, int) {
 	var b strings.Builder
 	b.WriteByte('[')

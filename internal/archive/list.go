@@ -32,8 +32,7 @@ type Tree struct {
 	Bytes   int64     // sum of the sizes
 	Links   []Dropped // the links among Dropped that lead nowhere
 
-	// Read, if set, is called with the number of further bytes that were
-	// packed.
+	// Read, if set, gets the number of bytes packed since.
 	Read func(n int64)
 
 	fsys fs.FS
@@ -46,13 +45,11 @@ type File struct {
 	Exec bool // executable by the owner
 }
 
-// Dropped is an excluded file, or a directory with a trailing slash. Some files
-// of a held-back directory may ship.
+// Dropped is an excluded file, or a directory with a slash, of which files may ship.
 type Dropped struct{ Path, Reason string }
 
 const (
-	// maxLinks is the maximum number of links to directories on one path. A
-	// loop exceeds it.
+	// maxLinks bounds links to directories on one path, and with them loops.
 	maxLinks = 8
 
 	maxDepth = 64   // directories and the file of one path
@@ -60,9 +57,8 @@ const (
 	maxName  = 255  // bytes of one element, the limit of file systems
 )
 
-// List walks tree and returns the files to ship. Links ship as what they lead
-// to, and are left out if that does not exist. tree itself follows links, so it
-// must be the FS of an [os.Root], which they cannot leave, or have none.
+// List walks tree and returns what ships, links as what they lead to, if that exists. tree must be
+// the FS of an [os.Root], which links cannot leave, or have none.
 func List(ctx context.Context, tree fs.FS, o Options) (*Tree, error) {
 	w := &walk{tree: tree, o: o, limits: o.Limits.withDefaults(), folded: map[string]string{}, out: &Tree{fsys: tree}}
 	rules := defaultRules()
@@ -201,9 +197,8 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, at place) 
 	return fmt.Errorf("%s: %s is not a regular file: %w", name, info.Mode().Type(), ErrUnsafe)
 }
 
-// shipsEntry reports whether the entry ships, or is a directory from which something
-// may ship, and records excluded entries. It sets at.held for the entries
-// below.
+// shipsEntry reports whether an entry, or something below it, ships, records what does not, and
+// sets at.held for what is below.
 func (w *walk) shipsEntry(name string, e fs.DirEntry, at *place) (bool, error) {
 	if w.o.All {
 		return true, nil
@@ -223,9 +218,8 @@ func (w *walk) shipsEntry(name string, e fs.DirEntry, at *place) (bool, error) {
 	return w.heldBack(name, e.IsDir(), at, named)
 }
 
-// heldBack records whether the entry is held back. It ships if a glob of the
-// publisher matches it, or if an ignore file includes it (named); below a
-// held-back directory only the former counts.
+// heldBack records whether an entry is held back. A publisher's glob, or above held-back
+// directories an ignore file (named), ships it.
 func (w *walk) heldBack(name string, isDir bool, at *place, named bool) (ships bool, err error) {
 	included, err := w.hold.isIncluded(name, isDir, at.held)
 	switch {
@@ -254,8 +248,7 @@ func (w *walk) heldBack(name string, isDir bool, at *place, named bool) (ships b
 	return isDir && w.hold.reachesBelow(), nil
 }
 
-// ignoreReason returns why ignore files exclude the entry, or "". named reports that
-// one of them includes it explicitly.
+// ignoreReason returns why ignore files exclude an entry, or "", and whether one names it.
 func (w *walk) ignoreReason(name string, e fs.DirEntry, rules []rule) (reason string, named bool, err error) {
 	if reason := alwaysDropped(e.Name()); reason != "" {
 		return reason, false, nil
@@ -322,8 +315,7 @@ func (w *walk) holdBack(name string, isDir bool, reason string) {
 	w.held = append(w.held, w.out.Dropped[len(w.out.Dropped)-1])
 }
 
-// resolve returns the path that the link name finally names, which is not valid
-// if it is outside of the tree.
+// resolve returns the path that a link finally names, not valid outside the tree.
 func (w *walk) resolve(name string) string {
 	for range maxLinks {
 		target, err := fs.ReadLink(w.tree, name)
@@ -395,8 +387,7 @@ func notOnWindows(element string) bool {
 	return strings.ContainsAny(element, `<>:"|?*`) || strings.HasSuffix(element, ".") || strings.HasSuffix(element, " ")
 }
 
-// isDevice reports whether an element is a drive such as "C:", a device, or the content of
-// another file, as "main.tf::$DATA".
+// isDevice reports whether an element is a drive as "C:", a device, or "main.tf::$DATA".
 func isDevice(element string) bool {
 	stem, _, _ := strings.Cut(strings.ToLower(element), ".")
 	stem, _, _ = strings.Cut(stem, ":")

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// Contents lists the files of a zip of size bytes, sorted by path, without
-// unpacking it. Sizes are those stated in the zip. Like Unpack, it refuses
-// links and escaping names.
+// Contents lists a zip of size bytes by path, with stated sizes, without unpacking. It refuses what
+// Unpack does.
 func Contents(r io.ReaderAt, size int64, l Limits) ([]File, error) {
 	l = l.withDefaults()
 	z, err := openZip(r, size, l)
@@ -41,8 +40,7 @@ func Contents(r io.ReaderAt, size int64, l Limits) ([]File, error) {
 	return files, nil
 }
 
-// ReadFile returns one file of a zip. A file of more than limit bytes gives
-// ErrTooLarge, regardless of the size stated in the zip, and a missing one
+// ReadFile returns a file of a zip: ErrTooLarge beyond limit, whatever the zip states, or
 // [fs.ErrNotExist].
 func ReadFile(r io.ReaderAt, size int64, path string, limit int64) ([]byte, error) {
 	z, err := openZip(r, size, Limits{}.withDefaults())

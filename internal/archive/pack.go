@@ -46,9 +46,8 @@ func (p *Packed) Close() {
 	p.Zip.done()
 }
 
-// Pack writes t as tar.gz and as zip into temporary files in dir; "" is the
-// system's temporary directory. Each file is read once, so that both archives
-// contain the same bytes even while the tree is edited.
+// Pack writes t as tar.gz and zip into temporary files in dir; "" is the system's. Each file is
+// read once, so both contain the same bytes.
 func (t *Tree) Pack(ctx context.Context, dir string) (_ *Packed, err error) {
 	tarFile, err := newOutput(dir)
 	if err != nil {

@@ -20,13 +20,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// zipEntry is the space for one entry in the directory of a zip, in bytes: 46
-// bytes, its name and some extra fields. Package zip keeps all entries in
-// memory.
+// zipEntry is the space of an entry in a zip's directory, name included, which is kept in memory.
 const zipEntry = 512
 
-// tarEntry is the space for one entry in a tar besides its content, in bytes:
-// header, padding, and the records of a long name.
+// tarEntry is the space of an entry in a tar besides content: header, padding, a long name.
 const tarEntry = 4096
 
 // boundedReaderAt stops reading after a number of bytes until read is set.
@@ -43,19 +40,15 @@ func (b *boundedReaderAt) ReadAt(p []byte, at int64) (int, error) {
 	return b.r.ReadAt(p, at)
 }
 
-// Unpack writes the files of a zip or tar of size bytes, such as [Tree.Pack]
-// makes, into the empty directory dir. Entries other than regular files and
-// directories are refused, as is an archive over the limits. After an error dir
-// may contain some of the files.
+// Unpack writes a zip or tar of size bytes into the empty directory dir. Only regular files and
+// directories within the limits are accepted. After an error dir may have some.
 func Unpack(ctx context.Context, r io.ReaderAt, size int64, dir string, l Limits) error {
 	return (&unpacker{limits: l.withDefaults()}).unpack(ctx, r, size, dir)
 }
 
-// UnpackForeign is Unpack for an archive of somebody else, which may contain
-// symbolic links to what is in it: they are created as in [UnpackUpload]. If
-// folder is not "", it is the archive of a forge, in which everything is below
-// one directory: only folder, below that directory, is written, and under the
-// same path; all other entries are skipped without a check.
+// UnpackForeign is Unpack for somebody else's archive, with symbolic links as in [UnpackUpload]. If
+// folder is not "", of a forge's archive, which has all below one directory, only that folder is
+// written, under its path; the rest is skipped unchecked.
 func UnpackForeign(ctx context.Context, r io.ReaderAt, size int64, folder, dir string, l Limits) error {
 	return (&unpacker{limits: l.withDefaults(), folder: folder, links: true}).unpack(ctx, r, size, dir)
 }
@@ -96,8 +89,7 @@ func (u *unpacker) unpack(ctx context.Context, r io.ReaderAt, size int64, dir st
 	return u.writeLinks()
 }
 
-// openTar returns the tar in an archive, whose first bytes tell the kind; nil:
-// only a zip is possible, which other bytes may precede.
+// openTar returns the tar in an archive by its first bytes; nil: it may be a zip.
 func openTar(in *bufio.Reader) (plain io.Reader, err error) {
 	start, _ := in.Peek(tarMagic + 5) // a shorter archive is no tar
 	starts := func(magic string) bool { return bytes.HasPrefix(start, []byte(magic)) }
@@ -124,8 +116,7 @@ const (
 	maxWindow = 128 << 20 // bytes that zstd may keep, its --ultra
 )
 
-// wantsEntry reports whether an entry is to be written. Its result for invalid names
-// does not matter, because wanted entries are checked.
+// wantsEntry reports whether an entry is written. Those are checked.
 func (u *unpacker) wantsEntry(name string) bool {
 	if u.folder == "" {
 		return true

@@ -11,21 +11,17 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// uploadBytes bounds an upload, unless [Limits] sets another bound: a working
-// directory contains the modules of others, and their links.
+// uploadBytes bounds an upload unless [Limits] does: it contains others' modules.
 const uploadBytes = 2 << 30
 
-// CheckUpload reads a tar.gz to its end, as [UnpackUpload] does, and writes
-// nothing.
+// CheckUpload reads a tar.gz as [UnpackUpload] does, and writes nothing.
 func CheckUpload(ctx context.Context, r io.Reader, l Limits) error {
 	return readUpload(ctx, r, nil, l)
 }
 
-// UnpackUpload writes the tar.gz of a working directory into the empty
-// directory dir: files, directories, and symbolic links whose targets are
-// inside. By default it may have 2 GiB. Links are created last, so nothing is
-// written through one, and no entry may be below one. After an error dir may
-// contain a part of the upload.
+// UnpackUpload writes the tar.gz of a working directory, by default up to 2 GiB, into the empty
+// directory dir: files, directories, symbolic links to inside, created last, so that nothing goes
+// through one. After an error dir may have a part.
 func UnpackUpload(ctx context.Context, r io.Reader, dir string, l Limits) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

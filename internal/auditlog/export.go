@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// WriteCSV writes entries as comma-separated values (RFC 4180), with a header line. Every
-// field is quoted, and gets a leading ' if a spreadsheet could take its first character
-// for the beginning of a formula. each calls its argument for each entry.
+// WriteCSV writes entries (RFC 4180) with a header, every field quoted, with a leading ' before
+// what a spreadsheet could take for a formula. each calls its argument for each.
 func WriteCSV(to io.Writer, each func(do func(*Entry) error) error) error {
 	names := []string{"time", "process", "n", "request_id", "action", "kind", "address", "version", "from_version", "digest", "lock_id", "run", "detail", "decision", "rule", "mode", "subject", "issuer", "client_ip", "user_agent", "status", "outcome"}
 	if err := writeFields(to, names); err != nil {

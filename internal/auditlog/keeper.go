@@ -19,8 +19,7 @@ const maxUnwritten = 8 << 20
 
 const day = 24 * time.Hour
 
-// keeper holds the changes of this process until they are written, and those of the open
-// part.
+// keeper holds this process's changes until they are written, and the open part's.
 type keeper struct {
 	repo    *oci.Repo
 	sealer  artifact.Sealer
@@ -89,8 +88,7 @@ func (k *keeper) appendLocked(r Record) bool {
 	return true
 }
 
-// goOnLocked returns the part for a line of a day, never of a day before that of the
-// newest part. It is nil if the day has too many parts.
+// goOnLocked returns the part for a line of a day, or nil if it has too many.
 func (k *keeper) goOnLocked(on time.Time, size int) *ownPart {
 	tag := AuditTag{Day: on, ID: k.id, Part: 1}
 	if len(k.parts) > 0 {
@@ -113,8 +111,7 @@ func (k *keeper) goOnLocked(on time.Time, size int) *ownPart {
 	return p
 }
 
-// writeParts stores new lines under their tags. A part that fails is tried again at the next
-// call.
+// writeParts stores new lines; what fails is tried again at the next call.
 func (k *keeper) writeParts(ctx context.Context) error {
 	k.writing.Lock()
 	defer k.writing.Unlock()
@@ -149,8 +146,7 @@ func (k *keeper) writeParts(ctx context.Context) error {
 	}
 }
 
-// entriesAfter returns the entries in memory with a number above n, and the total of entries
-// that are not written yet.
+// entriesAfter returns entries in memory above number n, and how many are not written.
 func (k *keeper) entriesAfter(n int64) (all []*Entry, waiting int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

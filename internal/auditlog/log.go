@@ -40,8 +40,7 @@ type Options struct {
 	Dropped func() // is called for each change that is not kept; may be nil
 }
 
-// Log is the audit log of a server, as one of its processes knows it. It is safe for
-// concurrent use.
+// Log is the audit log as one process knows it. It is safe for concurrent use.
 type Log struct {
 	o         Options
 	own       *keeper
@@ -241,8 +240,7 @@ func (t *Log) View(ctx context.Context) View {
 	return v
 }
 
-// Each calls do for all entries that match q, newest first: those in memory, and then
-// part by part as they are read again. It stops at the first error.
+// Each calls do for entries that match q, newest first, part by part, up to the first error.
 func (t *Log) Each(ctx context.Context, q Query, do func(*Entry) error) error {
 	if q.Decisions {
 		return eachMatching(t.decisions.allDecisions(), q, do)

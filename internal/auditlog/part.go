@@ -40,9 +40,8 @@ func encodeEntry(n int64, r Record) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// parsePart parses the lines under a tag, and returns its entries, the oldest first.
-// Anyone who can write to the registry may have written them: everything is bounded, and
-// any error refuses the whole part.
+// parsePart parses the lines under a tag, oldest first. Anyone may have written them: all is
+// bounded, and any error refuses the part.
 func parsePart(tag AuditTag, text []byte) (entries []*Entry, err error) {
 	if len(text) > MaxAuditPart {
 		return nil, fmt.Errorf("too large: %d bytes", len(text))

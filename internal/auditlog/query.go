@@ -42,9 +42,8 @@ const (
 	WhatDecisions = "decisions"
 )
 
-// ParseQuery reads the parameters what (changes or decisions), actor, action, kind,
-// address, decision (allowed or denied), outcome (done, refused or failed), since, until
-// and page. A time has the form of RFC 3339 or is a day (UTC), which until includes.
+// ParseQuery reads what (changes or decisions), actor, action, kind, address, decision (allowed,
+// denied), outcome (done, refused, failed), since, until (RFC 3339, or a whole day, UTC) and page.
 func ParseQuery(v url.Values) (Query, error) {
 	q := Query{Page: 1}
 	for name, to := range map[string]*string{"actor": &q.Actor, "action": &q.Action, "kind": &q.Kind, "address": &q.Address, "decision": &q.Decision, "outcome": &q.Outcome} {

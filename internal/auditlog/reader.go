@@ -91,8 +91,7 @@ func (r *reader) readParts(ctx context.Context, now time.Time, all bool) (state,
 	return s, nil
 }
 
-// sortTags returns the parts from a day on, the newest first, with the newest of each
-// process, and the tags that have expired.
+// sortTags returns the parts from a day on, newest first, each process's newest, and expired tags.
 func sortTags(names []string, oldest time.Time) (tags []AuditTag, newest map[string]AuditTag, gone []string) {
 	newest = map[string]AuditTag{}
 	for _, name := range names {
@@ -238,8 +237,7 @@ func (r *reader) sumParts() (s state) {
 	return s
 }
 
-// newestFirst sorts entries of several processes. Entries of one process with equal times
-// keep their order.
+// newestFirst sorts entries; those of one process with equal times keep their order.
 func newestFirst(all []*Entry) {
 	slices.SortStableFunc(all, func(a, b *Entry) int { return b.Time.Compare(a.Time) })
 }

@@ -43,8 +43,7 @@ type Record struct {
 	Outcome   string    `json:"outcome,omitempty"` // done, refused or failed; "" if an older okara wrote it
 }
 
-// Result returns the outcome: done, refused, failed or denied. If the record has none, it
-// follows from the status.
+// Result returns the outcome: done, refused, failed or denied, if need be by the status.
 func (r *Record) Result() string {
 	switch {
 	case r.Outcome != "":
@@ -55,8 +54,7 @@ func (r *Record) Result() string {
 	return access.Outcome(r.Status)
 }
 
-// NameActor says in one line who did it. A name that an issuer vouches for has the host of that
-// issuer beside it: a token of this server may have the same name.
+// NameActor says who did it, with the host of the issuer that vouches for the name.
 func (r *Record) NameActor() string {
 	who := cmp.Or(r.Subject, r.Mode)
 	if at, err := url.Parse(r.Issuer); err == nil && at.Host != "" {
@@ -73,17 +71,15 @@ func (r *Record) NameActor() string {
 	return who
 }
 
-// isLostWrite reports whether a refused request was to change a state, under a lock that its
-// sender did not have or does not have any more. Unlike others it is an act: of a run whose
-// result is not the state. A blob, by its digest alone, is none.
+// isLostWrite reports whether a write to a state was refused for a lock that its sender lacks: an
+// act, of a run whose result is not the state. A blob is none.
 func (r *Record) isLostWrite() bool {
 	isBlob := r.Digest != "" && r.Version == ""
 	return r.Kind == string(addr.KindState) && !isBlob && slices.Contains([]string{string(rights.Write), "restore", "delete"}, r.Action) &&
 		slices.Contains([]int{http.StatusForbidden, http.StatusConflict, http.StatusLocked}, r.Status)
 }
 
-// Object says in one line what an act was done to: the address, a version or run, and which
-// part of it, or why.
+// Object says what an act was done to: address, version or run, and part of it or why.
 func (r *Record) Object() string {
 	var object strings.Builder
 	object.WriteString(r.Address)
@@ -108,8 +104,7 @@ func (r *Record) Object() string {
 	return strings.TrimSpace(object.String())
 }
 
-// Entry is a record and its position: for a change, the process that made it and its
-// number there, from 1.
+// Entry is a record and, for a change, its process and its number there, from 1.
 type Entry struct {
 	Process string `json:"process,omitempty"`
 	N       int64  `json:"n,omitempty"`
@@ -133,8 +128,7 @@ type handler struct {
 	attrs []slog.Attr
 }
 
-// Handler returns a handler that adds records to the log, and then passes them on to
-// next, which may be nil.
+// Handler returns a handler that adds records to the log, then passes them on, if to any.
 func (t *Log) Handler(next slog.Handler) slog.Handler { return &handler{t: t, next: next} }
 
 // Enabled implements [slog.Handler].
@@ -190,8 +184,7 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	return n
 }
 
-// setField copies a field. The text is cloned: it may be part of a request, which would
-// otherwise stay in memory.
+// setField copies a field, cloned, as it may be part of a request.
 func (r *Record) setField(a slog.Attr) {
 	if a.Value.Kind() == slog.KindInt64 {
 		switch a.Key {

@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// artifactAudit is the type of a part: the changes of one process on one day. Its only
-// layer is lines of JSON, mediaAudit, sealed if there are state keys.
+// artifactAudit is a part: a process's changes of a day, as lines of JSON, sealed with state keys.
 const (
 	artifactAudit = "application/vnd.okara.audit.v1"
 	mediaAudit    = "application/vnd.okara.audit.v1+jsonl"
@@ -32,8 +31,7 @@ const (
 
 var auditTagRE = text.Pattern(`^audit-([0-9]{8})-([0-9a-f]{16})-([0-9]{4})$`)
 
-// AuditTag names a part: number Part, from 1, of the process ID, which has 16 hexadecimal
-// digits, on a day (UTC).
+// AuditTag names a part: number Part, from 1, of a process of 16 hex digits, on a day (UTC).
 type AuditTag struct {
 	Day  time.Time
 	ID   string
@@ -73,8 +71,7 @@ func PutAudit(ctx context.Context, r *oci.Repo, s artifact.Sealer, tag AuditTag,
 	return artifact.PutDocument(ctx, r, tag.String(), artifactAudit, blob, map[string]string{artifact.AnnKind: "audit"})
 }
 
-// ReadAudit returns the lines under a tag and the digest of its manifest. If the digest
-// is known, no lines are returned. With a sealer, unencrypted lines are refused.
+// ReadAudit returns a tag's lines, unless known, and digest. With a sealer plain lines are refused.
 func ReadAudit(ctx context.Context, r *oci.Repo, s artifact.Sealer, tag AuditTag, known digest.Digest) (lines []byte, at digest.Digest, err error) {
 	m, err := r.Fetch(ctx, tag.String())
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 // maxPending bounds the bytes that a [Writer] holds.
 const maxPending = 1 << 20
 
-// Writer is a writer that requests do not wait for: concurrent writes are collected and
-// go out together, in order. Requests wait only if the destination is so slow that
-// maxPending is exceeded; nothing is dropped.
+// Writer collects concurrent writes, which go out in order while requests go on; these wait only
+// beyond maxPending. Nothing is dropped.
 type Writer struct {
 	to     io.Writer
 	failed func(error)

@@ -40,8 +40,7 @@ func New(dir string) *Arguments {
 	return &Arguments{dir: dir, set: make(map[string]bool)}
 }
 
-// Set gives an argument a value, unless it has one or the value is null. The caller adds
-// the source of the value to an error.
+// Set gives an argument a value, unless it has one or that is null.
 func (a *Arguments) Set(name string, v cty.Value) error {
 	o, ok := findOption(name)
 	if !ok {
@@ -74,8 +73,7 @@ func (a *Arguments) currentKey() *Encryption {
 	return &a.backend.Encryption[len(a.backend.Encryption)-1]
 }
 
-// BeginEncryption starts the arguments of one more encryption block. ok is false if the
-// keys came from a setting: then blocks are ignored.
+// BeginEncryption starts one more encryption block; not ok: keys came from a setting.
 func (a *Arguments) BeginEncryption() (ok bool) {
 	if a.sealedBy == aSetting {
 		return false
@@ -88,8 +86,7 @@ func (a *Arguments) BeginEncryption() (ok bool) {
 	return true
 }
 
-// Setting gives an argument the value of a flag. Keys of flags and of blocks are not
-// mixed: the first source is used.
+// Setting gives an argument the value of a flag; keys come from flags or from blocks.
 func (a *Arguments) Setting(name, value string) error {
 	if strings.HasPrefix(name, "encryption.") {
 		if a.sealedBy == someBlock {

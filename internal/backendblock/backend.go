@@ -9,8 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Backend holds the arguments of one block after defaults, environment and flags.
-// The zero value of every field is its default.
+// Backend holds one block's arguments after defaults, environment and flags.
 type Backend struct {
 	Repository    string // HOST[:PORT]/PATH, may contain {workspace}
 	Primary       string // the original of Repository, if that is a copy; "": it is not
@@ -29,8 +28,7 @@ type Backend struct {
 	Retry         Retry
 }
 
-// Encryption is one encryption block: a key that wraps each version's data
-// key, or one that only opens.
+// Encryption is an encryption block: a key that wraps data keys, or only opens them.
 type Encryption struct {
 	Type     string // "" or "aes-gcm"
 	KeyID    string // a KMS URL, an age recipient, or the path of a key file
@@ -44,8 +42,7 @@ type Retry struct {
 	MaxBackoff     time.Duration
 }
 
-// keptWhenDisabled is how many versions versioning { enabled = false } keeps:
-// the current one and the one a failed write can go back to.
+// keptWhenDisabled versions remain without versioning: the current one and the one to go back to.
 const keptWhenDisabled = 2
 
 // Each reports whether each workspace has a separate repository.

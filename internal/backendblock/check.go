@@ -77,9 +77,7 @@ func (a *Arguments) checkRepository() error {
 	return nil
 }
 
-// checkReference refuses values that cannot be a repository, before a tool refuses
-// the key made from it with a less helpful message. The registry's grammar is
-// checked when the repository is opened.
+// checkReference refuses what cannot be a repository before a tool refuses its key less helpfully.
 func checkReference(s string) error {
 	hint := "hint: a repository is HOST[:PORT]/PATH without scheme and tag, such as registry.example.com/team/tofu-state"
 	_, path, hasPath := strings.Cut(s, "/")

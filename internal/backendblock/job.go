@@ -2,8 +2,7 @@
 
 package backendblock
 
-// JobPage returns the address of the CI job that this process runs in, from the variables
-// of common CI systems; "" if there is none. It helps others to find the owner of a lock.
+// JobPage returns the CI job's address, or "": it helps to find the owner of a lock.
 func JobPage(getenv func(string) string) string {
 	for _, name := range []string{"CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL"} {
 		if v := getenv(name); v != "" {

@@ -11,12 +11,10 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// OpenOptions are the settings for registries and states that apply without a backend
-// block.
+// OpenOptions are settings that apply without a backend block.
 type OpenOptions struct {
 	Client oci.Options
-	// TLS is what Client's transport was made from. A block with other TLS settings
-	// gets a separate transport.
+	// TLS is what Client's transport was made from; other settings get another one.
 	TLS   httpserve.TransportOptions
 	State statebackend.Options
 }
@@ -48,8 +46,7 @@ func Open(b Backend, o OpenOptions) (*statebackend.Store, error) {
 	return statebackend.New(r, s), nil
 }
 
-// Client returns the options for a registry. The arguments take precedence over o, and
-// arguments that contradict each other are refused.
+// Client returns options for a registry. Arguments precede o, and must not contradict.
 func (a *Arguments) Client(o OpenOptions) (oci.Options, error) {
 	if err := a.checkTransport(); err != nil {
 		return oci.Options{}, err

@@ -11,12 +11,10 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// ReplicateLimit bounds the time that a run spends on its replicas at its end; the rest
-// is done by the next run or by `okara state replicate`.
+// ReplicateLimit bounds what a run spends on replicas; the rest is left to later ones.
 const ReplicateLimit = 5 * time.Minute
 
-// Replicate updates the replicas of a workspace. The errors name the replicas that are
-// behind; they do not fail a run, since the state itself is stored.
+// Replicate updates a workspace's replicas. Errors name those behind; they fail no run.
 func (b Backend) Replicate(ctx context.Context, workspace string, open func(Backend) (*statebackend.Store, error)) []error {
 	var errs []error
 	for _, replica := range b.Replicas {
@@ -27,8 +25,7 @@ func (b Backend) Replicate(ctx context.Context, workspace string, open func(Back
 	return errs
 }
 
-// behindError wraps an error with its remedy: the next run or, for a replica that the next run
-// cannot update, the remedy in the error itself.
+// behindError wraps an error with its remedy: the next run, or what the error says.
 func (b Backend) behindError(err error, replica string) error {
 	if errors.Is(err, statebackend.ErrReplica) {
 		return fmt.Errorf("the replica is behind: %w", err)

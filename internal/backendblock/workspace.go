@@ -20,9 +20,8 @@ func DataDir(dir string, getenv func(string) string) string {
 	return filepath.Join(dir, d)
 }
 
-// Selected lists the workspaces that were selected for the root module in dir: the one
-// from the environment, and the one from `workspace select`. The tool uses the first.
-// Without any it uses "default".
+// Selected lists the workspaces selected in dir: of the environment, then of `workspace select`.
+// The tool uses the first, or "default".
 func Selected(dir string, getenv func(string) string) []string {
 	names := []string{getenv("TF_WORKSPACE")}
 	if b, err := os.ReadFile(filepath.Join(DataDir(dir, getenv), "environment")); err == nil {

@@ -21,8 +21,7 @@ type Config struct {
 	Dir      string
 	Declared bool // there is a backend "oci" block, and Backend is it
 	Backend  backendblock.Backend
-	// Recorded is the repository of the last init, "" if that used no
-	// backend "oci". Without a block the tool migrates from it.
+	// Recorded is the last init's repository, from which the tool migrates without a block, or "".
 	Recorded string
 	Remote   []RemoteState
 	// Settings are the values of -backend-config, now and at earlier inits.
@@ -59,9 +58,7 @@ func (c Config) Repositories() []string {
 	return r
 }
 
-// For returns the settings for a repository: those of the block that names
-// it, or the backend block's for a repository that only the tool knows, such
-// as the source of a state migration.
+// For returns the settings of a repository: of the block that names it, else the backend's.
 func (c Config) For(repository string) backendblock.Backend {
 	for _, r := range c.Remote {
 		if r.Backend.Repository == repository && (!c.Declared || c.Backend.Repository != repository) {
@@ -81,16 +78,13 @@ type ReadOptions struct {
 	BackendConfig []string
 	// Terraform reads no .tofu files.
 	Terraform bool
-	// evaluate returns the values of arguments that refer to variables or local values;
-	// nil: no tool can evaluate them.
+	// evaluate returns arguments that refer to variables or locals; nil: no tool can.
 	evaluate func(module) (map[string]cty.Value, error)
-	// Reconfigure forgets the settings of earlier -backend-config flags, and,
-	// where there is a block, the repository of the last init.
+	// Reconfigure forgets earlier -backend-config and, with a block, the last init's repository.
 	Reconfigure bool
 }
 
-// Read finds the backend "oci" block of the root module in dir and every
-// terraform_remote_state that reads one. Errors name file and line.
+// Read finds dir's backend "oci" and each terraform_remote_state of one. Errors name the line.
 func Read(dir string, o ReadOptions) (Config, error) {
 	c := Config{Dir: dir}
 	rec, err := readRecord(backendblock.DataDir(dir, o.Getenv))
@@ -144,8 +138,7 @@ func Read(dir string, o ReadOptions) (Config, error) {
 	return c, nil
 }
 
-// decodeBackend merges the sources of arguments; the first that sets an argument wins:
-// flags, the block, settings of an earlier init, the environment.
+// decodeBackend merges arguments; the first wins of flags, block, earlier init, environment.
 func decodeBackend(block *hcl.Block, dir string, flags []Setting, values map[string]cty.Value, rec record, getenv func(string) string) (backendblock.Backend, error) {
 	a := backendblock.New(dir)
 	for _, s := range flags {

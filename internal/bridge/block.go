@@ -12,8 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/backendblock"
 )
 
-// Setting is one KEY=VALUE of -backend-config. Arguments of nested blocks are
-// written with a dot: versioning.max_versions.
+// Setting is a KEY=VALUE of -backend-config, nested by dots: versioning.max_versions.
 type Setting struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
@@ -28,8 +27,7 @@ func (s Setting) applySetting(a *backendblock.Arguments) error {
 	return nil
 }
 
-// readBlock reads the block itself. values has the arguments that only the tool can
-// evaluate, by their source range.
+// readBlock reads the block; values has what only the tool evaluates, by source range.
 func readBlock(a *backendblock.Arguments, body hcl.Body, values map[string]cty.Value) error {
 	content, diags := body.Content(blockSchema(""))
 	if err := oracleArguments(content.Attributes); err != nil {
@@ -82,8 +80,7 @@ func blockSchema(of string) *hcl.BodySchema {
 	return s
 }
 
-// readAttributes reads the arguments of a block in source order. prefix is the name of
-// the block and a dot.
+// readAttributes reads a block's arguments in order; prefix is its name and a dot.
 func readAttributes(a *backendblock.Arguments, prefix string, attrs hcl.Attributes, values map[string]cty.Value) error {
 	sorted := make([]*hcl.Attribute, 0, len(attrs))
 	for _, attr := range attrs {

@@ -12,8 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// argumentVariables returns the variables whose words the tools insert after the
-// subcommand, that of the subcommand first.
+// argumentVariables returns the variables whose words tools insert, the subcommand's first.
 func argumentVariables(line commandLine) []string {
 	name := "TF_CLI_ARGS_" + line.Command
 	if line.Sub != "" && !strings.HasPrefix(line.Sub, "-") {
@@ -22,8 +21,7 @@ func argumentVariables(line commandLine) []string {
 	return []string{strings.ReplaceAll(name, "-", "_"), "TF_CLI_ARGS"}
 }
 
-// environmentArguments returns the words of these variables for a command line, and the
-// variables' new values for the tool: without -backend-config, which okara handles.
+// environmentArguments returns their words, and their values for the tool, without -backend-config.
 func environmentArguments(line commandLine, getenv func(string) string) (words []string, environ []string, err error) {
 	for _, name := range argumentVariables(line) {
 		value := getenv(name)

@@ -10,9 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/backendblock"
 )
 
-// conflictingVariables returns the variables that override the profile of a run, so that
-// the tool would talk to another server than okara. AWS_S3_ENDPOINT is read by the
-// backends themselves, the others by the AWS SDK.
+// conflictingVariables override a run's profile, and would lead the tool past okara. The backends
+// read AWS_S3_ENDPOINT, the AWS SDK the others.
 func conflictingVariables() []string {
 	return []string{
 		"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_S3_ENDPOINT",
@@ -31,8 +30,7 @@ func checkEnvironment(getenv func(string) string) error {
 	return nil
 }
 
-// lockNote describes where a run takes place, for others that find its lock: host, the
-// processes of okara and of the tool, and the page of the CI job if there is one.
+// lockNote describes a run for those who find its lock: host, processes, the CI job's page.
 func lockNote(getenv func(string) string, tool string, pid int64) string {
 	note := fmt.Sprintf("okara pid %d, %s pid %d", os.Getpid(), tool, pid)
 	if host, err := os.Hostname(); err == nil {

@@ -28,8 +28,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// evaluatedName is a file in the data directory with a digest of the values that the last
-// init evaluated.
+// evaluatedName is a file with a digest of the values that the last init evaluated.
 const evaluatedName = "okara-evaluated"
 
 // digestOf returns a digest of values, "" if there are none.
@@ -48,9 +47,8 @@ func digestOf(values map[string]cty.Value) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// checkEvaluated refuses a command if the block's values differ from those at init.
-// Otherwise a saved plan, for example, would be applied at the location that it names, but
-// with the keys and replicas of another.
+// checkEvaluated refuses a command whose block has other values than at init: a saved plan would be
+// applied with other keys and replicas.
 func checkEvaluated(c Config, dataDir string) error {
 	if c.evaluated == "" || c.Recorded == "" { // not initialized, which the tool reports
 		return nil
@@ -111,8 +109,7 @@ func leaveOut(m module) (map[string]cty.Value, error) {
 	return nil, nil
 }
 
-// evaluateBlock evaluates the arguments of the backend block that need it, and returns their
-// values by source range.
+// evaluateBlock evaluates the block's arguments that need it, by source range.
 func (e *evaluator) evaluateBlock(ctx context.Context, m module) (map[string]cty.Value, error) {
 	found := findReferences(m.backend.Body)
 	if len(found) == 0 {
@@ -183,8 +180,7 @@ func (e *evaluator) askConsole(ctx context.Context, dir, question string, needed
 	return strings.Trim(answer, `"`), nil
 }
 
-// givenFlags returns the flags with values of the needed variables: the tool refuses flags for
-// undeclared ones.
+// givenFlags returns flags of needed variables: the tool refuses undeclared ones.
 func (e *evaluator) givenFlags(needed *definitions) (flags []string, err error) {
 	for _, f := range e.flags {
 		if value, file := strings.CutPrefix(f, "-var-file="); file {
@@ -235,8 +231,7 @@ func (e *evaluator) link(dir string) error {
 	return nil
 }
 
-// decodeValues decodes the console's answer: JSON in base64, which the console prints
-// without escapes.
+// decodeValues decodes the console's answer: JSON in base64, which is not escaped.
 func decodeValues(answer string) (map[string]cty.Value, error) {
 	b, err := base64.StdEncoding.DecodeString(answer)
 	if err != nil {
@@ -264,8 +259,7 @@ type definitions struct {
 	asked     []string          // attributes of the object to evaluate
 }
 
-// askedLocal is the local value with that object. A user's name is unlikely to end in two
-// dashes.
+// askedLocal is the local value with that object, named as no user would.
 const askedLocal = "okara--asked--"
 
 // definition is a block that defines a variable, or a part of it in an override file.
@@ -298,8 +292,7 @@ func newDefinitions(m module) *definitions {
 	return d
 }
 
-// variableBlock returns the text of a variable block without its nested blocks: conditions on
-// the value may refer to anything, and the tool checks them in the real module.
+// variableBlock returns a variable without nested blocks, which the tool checks in the real module.
 func (d *definitions) variableBlock(b *hclsyntax.Block, src []byte) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "variable %q {\n", b.Labels[0])

@@ -77,20 +77,17 @@ func parseCommandLine(args []string) commandLine {
 
 func parentCommands() []string { return []string{"state", "workspace", "providers", "metadata"} }
 
-// needsNoState reports whether the command reads only the configuration, so that a
-// backend block without values is enough.
+// needsNoState reports whether a backend block without values is enough for the command.
 func (c commandLine) needsNoState() bool {
 	return slices.Contains([]string{"validate", "get"}, c.Command) || c.Command == "init" && c.NoBackend
 }
 
-// isLocal reports whether the command neither reads a configuration nor touches
-// state, so that it runs unchanged.
+// isLocal reports whether the command reads neither configuration nor state.
 func (c commandLine) isLocal() bool {
 	return slices.Contains([]string{"", "fmt", "version", "login", "logout"}, c.Command)
 }
 
-// parseBackendConfig reads values of -backend-config: KEY=VALUE, or the path
-// of a file with arguments, relative to the root module. The last value wins.
+// parseBackendConfig reads -backend-config: KEY=VALUE, or a file. The last value wins.
 func parseBackendConfig(values []string, dir string) ([]Setting, error) {
 	var settings []Setting
 	for _, v := range values {

@@ -35,8 +35,7 @@ type HeldOptions struct {
 	Failed     func(error)
 }
 
-// HeldServer serves one state to any number of commands of a tool, under a lock
-// that its owner took before and ends after it.
+// HeldServer serves a state to commands of a tool, under a lock that its owner holds.
 type HeldServer struct {
 	facade *s3facade.Facade
 	stop   context.CancelFunc
@@ -75,13 +74,11 @@ func (h *HeldServer) Close() error {
 	return errors.Join(h.served, h.facade.Close())
 }
 
-// CheckHeldEnvironment refuses variables that would direct the tool to another
-// state.
+// CheckHeldEnvironment refuses variables that lead the tool to another state.
 func CheckHeldEnvironment(getenv func(string) string) error { return checkEnvironment(getenv) }
 
-// PrepareHeld puts the backend of a [HeldServer] into a root module that no other process
-// runs, replacing the module's own. It refuses a module that encrypts its state itself,
-// keeps it in a cloud workspace, or has an override file that would take precedence.
+// PrepareHeld puts the backend of a [HeldServer] into a root module, in place of its own. It
+// refuses encryption, a cloud workspace, and an override file that would win.
 func PrepareHeld(dir, repository string) error {
 	for _, ext := range []string{".tf", ".tf.json", ".tofu", ".tofu.json"} {
 		name := strings.TrimSuffix(overrideName, ".tf") + ext
@@ -96,8 +93,7 @@ func PrepareHeld(dir, repository string) error {
 	return files.Replace(filepath.Join(dir, overrideName), c.Override(), 0o644)
 }
 
-// CheckUploaded refuses a root module that encrypts its state itself: the program
-// that supplies its key would run before a plan is reviewed.
+// CheckUploaded refuses encryption in a root module: its key program would run before any review.
 func CheckUploaded(dir string) error { return eachFile(dir, checkUploadedFile) }
 
 // eachFile calls do for each file of a root module that either tool reads.

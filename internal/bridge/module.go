@@ -26,11 +26,9 @@ type module struct {
 // maxConfigFile bounds one configuration file; the tools set no limit.
 const maxConfigFile = 16 << 20
 
-// loadModule reads the configuration files of dir as the tools do: override
-// files after the others, and with tofu set a .tofu file in place of the .tf
-// file of the same name. A file with a syntax error is read as far as possible,
-// since the tool's own message about it is better than ours; it is an error
-// only if no backend was found.
+// loadModule reads dir as the tools do: overrides last, with tofu .tofu in place of .tf. A file
+// with a syntax error is read as far as it goes, an error only if no backend was found: the tool's
+// message is better.
 func loadModule(dir string, tofu bool) (module, error) {
 	m := module{sources: make(map[string][]byte)}
 	primary, override, err := configFiles(dir, tofu)
@@ -78,8 +76,7 @@ func (m *module) parse(path string) (hcl.Body, hcl.Diagnostics) {
 	return file.Body, diags
 }
 
-// addBlocksOf looks for okara's blocks in one file. A backend or cloud block in an
-// override file replaces those of earlier files.
+// addBlocksOf looks for okara's blocks in a file; one in an override replaces earlier ones.
 func (m *module) addBlocksOf(body hcl.Body, path string, override bool) error {
 	content, _, _ := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
 		{Type: "terraform"}, {Type: "data", LabelNames: []string{"type", "name"}},

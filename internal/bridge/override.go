@@ -11,21 +11,18 @@ import (
 )
 
 const (
-	// overrideName is read by both tools after every other file, except override
-	// files that sort after it.
+	// overrideName is read after every file but overrides that sort after it.
 	overrideName = "okara_override.tf"
 	// overrideMark identifies the file as okara's.
 	overrideMark = "# Written by okara for the time of a run; remove it if no run is going on.\n"
 	// profile is the name of the AWS profile in the files of a run.
 	profile = "okara"
-	// runVariable names the private directory of a run. The tools expand it in
-	// the two file arguments.
+	// runVariable names a run's private directory, expanded by the tools.
 	runVariable = "OKARA_RUN"
 )
 
-// Override returns the text of the override file: the same bytes for the same
-// configuration, since the tools compare its backend with the one of the last
-// init and of a saved plan.
+// Override returns the override file, the same bytes for the same configuration: tools compare its
+// backend with that of init and plan.
 func (c Config) Override() []byte {
 	blocks := make([]string, 0, 1+len(c.Remote))
 	if c.Declared {

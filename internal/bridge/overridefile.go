@@ -16,10 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 )
 
-// overrideFile is the override of one run. The runs of a directory share the
-// file: each holds a shared lock on it, and a run that can make its lock exclusive
-// is alone, and writes or removes it. The kernel drops the lock of a killed
-// run, so its file is taken over by the next one.
+// overrideFile is a run's override, shared in its directory under a shared lock: a run that can
+// make it exclusive is alone, and writes or removes it. The kernel drops a killed run's lock.
 type overrideFile struct {
 	path string
 	text []byte
@@ -92,8 +90,7 @@ func (f *overrideFile) overwriteText() error {
 	return errors.Join(err, file.Close())
 }
 
-// readOwn returns the text of the file, nil if there is none. A file that okara did not
-// write is an error.
+// readOwn returns the file, or nil; one that okara did not write is an error.
 func (f *overrideFile) readOwn() ([]byte, error) {
 	info, err := os.Lstat(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -161,8 +158,7 @@ func (f *overrideFile) removeOwn() error {
 	return os.Remove(f.path)
 }
 
-// removeLeftover removes the override of a killed run from a directory that
-// no longer needs one.
+// removeLeftover removes a killed run's override where none is needed.
 func removeLeftover(dir string) error {
 	f := &overrideFile{path: filepath.Join(dir, overrideName)}
 	if got, err := f.readOwn(); err != nil || got == nil {

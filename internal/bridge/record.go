@@ -26,13 +26,11 @@ type record struct {
 // toolRecordName is the file in which the tool records its backend.
 const toolRecordName = "terraform.tfstate"
 
-// recordName is okara's file in the data directory. The tools record the result
-// of partial configuration themselves, but only the arguments of the backend
-// that they see.
+// recordName is okara's file in the data directory: what tools record of partial configuration is
+// only what their backend sees.
 const recordName = "okara-backend.json"
 
-// maxRecord bounds both files. The tool's file is largest if it still has the provider
-// and module records of very old versions.
+// maxRecord bounds both files; the tool's may have records of very old versions.
 const maxRecord = 1 << 20
 
 func readRecord(dataDir string) (record, error) {
@@ -63,8 +61,7 @@ func readRecord(dataDir string) (record, error) {
 	return rec, nil
 }
 
-// saveSettings stores the settings of `init -backend-config` for later commands. It is
-// called after a successful init.
+// saveSettings stores the settings of a successful `init -backend-config` for later.
 func saveSettings(dir string, getenv func(string) string, settings []Setting) error {
 	path := filepath.Join(backendblock.DataDir(dir, getenv), recordName)
 	if len(settings) == 0 {
@@ -89,9 +86,8 @@ func saveSettings(dir string, getenv func(string) string, settings []Setting) er
 // metadataCheckRE finds the argument that an older okara gave the backend.
 var metadataCheckRE = text.Pattern(`"skip_metadata_api_check":\s*true\b`)
 
-// allowMetadata removes from the record of an init with an older okara the argument that
-// keeps providers from instance roles, so that the tool sees no difference to okara's
-// current block. The caller knows that okara made the record.
+// allowMetadata removes from an older okara's record the argument about instance roles, so that the
+// tool sees no difference. The record is okara's.
 func allowMetadata(dataDir string) error {
 	path := filepath.Join(dataDir, toolRecordName)
 	was, err := os.ReadFile(path)

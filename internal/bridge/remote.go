@@ -17,11 +17,9 @@ import (
 // RemoteState is a data "terraform_remote_state" that reads from a registry.
 type RemoteState struct {
 	Name string
-	// Repository is the HCL expression of the repository, which may refer to
-	// variables: only the tool can evaluate it.
+	// Repository is an HCL expression, which only the tool may be able to evaluate.
 	Repository string
-	// Backend has the arguments that okara can evaluate; its Repository is "" if
-	// okara cannot evaluate that.
+	// Backend has what okara can evaluate; else its Repository is "".
 	Backend backendblock.Backend
 }
 
@@ -63,8 +61,7 @@ func decodeRemote(block *hcl.Block, sources map[string][]byte, dir string, geten
 	return r, true, nil
 }
 
-// readConfig reads the config argument. If it is not an object literal, its repository
-// is an attribute of the value that it evaluates to.
+// readConfig reads config; if it is no object literal, its repository is an attribute of its value.
 func (r *RemoteState) readConfig(config *hcl.Attribute, a *backendblock.Arguments, src []byte) error {
 	pairs, diags := hcl.ExprMap(config.Expr)
 	if diags.HasErrors() {
@@ -97,8 +94,7 @@ func (r *RemoteState) readConfig(config *hcl.Attribute, a *backendblock.Argument
 	return nil
 }
 
-// expressionSource returns the source of an expression in native syntax; in JSON files it
-// is a string that holds a template.
+// expressionSource returns the source of an expression; in JSON it is a string with a template.
 func expressionSource(rng hcl.Range, src []byte) string {
 	text := string(rng.SliceBytes(src))
 	if !strings.HasSuffix(rng.Filename, ".json") {

@@ -33,8 +33,7 @@ type Options struct {
 	Config  Config
 	// Open returns the store for the settings of one repository; required.
 	Open func(ctx context.Context, b backendblock.Backend) (*statebackend.Store, error)
-	// Getenv reads the environment for okara's decisions; required. The child gets
-	// the environment of the process.
+	// Getenv reads the environment for okara; required. The child gets the process's.
 	Getenv func(string) string
 
 	Stdin          io.Reader
@@ -43,13 +42,11 @@ type Options struct {
 	Begin func(Start)
 	// Warn is called with what the tool should not be run without knowing; may be nil.
 	Warn func(string)
-	// LockWait is the -lock-timeout of the command, which takes precedence over the
-	// block's; nil: the command has none.
+	// LockWait is the command's -lock-timeout, which precedes the block's; nil: none.
 	LockWait *time.Duration
 	// Logger gets a debug record for each request of the tool; nil: none.
 	Logger *slog.Logger
-	// Init is called with a root module that the tool is about to initialize: its
-	// directory and the tool's data directory. done gets the tool's exit code. May be nil.
+	// Init is called before the tool initializes dir; done gets its exit code. May be nil.
 	Init func(dir, dataDir string) (done func(code int), err error)
 	// Environ are NAME=VALUE pairs that override the environment of the command.
 	Environ []string
@@ -60,8 +57,7 @@ type Options struct {
 // Start is the description of a run that is printed before it starts.
 type Start struct {
 	Repository string // that has the state; "" if the run only reads other states
-	// Errored is the file in which an earlier run of the tool left a state that it
-	// could not store; "": none.
+	// Errored is the file of a state that an earlier run could not store, or "".
 	Errored string
 }
 
@@ -73,8 +69,7 @@ type Result struct {
 	Behind   []error         // replicas that could not be updated
 }
 
-// Run runs a command while it serves the state of its root module. The error is
-// okara's own: the command was not run, or the cleanup failed.
+// Run runs a command while it serves its state. The error is okara's own.
 func Run(ctx context.Context, o Options) (Result, error) {
 	if !o.Config.Used() {
 		if err := removeLeftover(o.Config.Dir); err != nil {
@@ -108,8 +103,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return res, errors.Join(err, override.close())
 }
 
-// serveCommand runs the command with a facade beside it. The facade ends after the
-// command, even if ctx ends: an interrupted apply still writes its state.
+// serveCommand runs the command beside a facade that outlives it, and ctx: an apply still writes.
 func (o Options) serveCommand(ctx context.Context) (res Result, err error) {
 	dir, remove, err := files.TempDir("")
 	if err != nil {
@@ -178,8 +172,7 @@ func (o Options) lockWait() time.Duration {
 	return o.Config.Backend.LockTimeout
 }
 
-// writeProfile writes the two files that the override names. Only they contain
-// the port and the key of the run.
+// writeProfile writes the override's two files, which alone contain the run's port and key.
 func writeProfile(dir, url, key string) error {
 	config := "[profile " + profile + "]\nregion = us-east-1\nservices = " + profile +
 		"\n\n[services " + profile + "]\ns3 =\n  endpoint_url = " + url + "\n"
@@ -192,9 +185,8 @@ func writeProfile(dir, url, key string) error {
 	return nil
 }
 
-// runCommand runs the command to its end and passes signals on to it. If the system allows
-// it, the command ends when okara dies: it could store nothing then, and its lock would
-// name a dead process.
+// runCommand runs the command to its end, passing signals on. Where possible it ends when okara
+// dies, since it could store nothing.
 func (o Options) runCommand(dir string, started func(*os.Process) (end func())) (code int, err error) {
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	cmd.Stdin = o.Stdin
@@ -223,8 +215,7 @@ func (o Options) runCommand(dir string, started func(*os.Process) (end func())) 
 	return 0, err
 }
 
-// workspaces returns the workspaces to look for if the name of a repository contains
-// {workspace}: the selected one, and the one that the environment names.
+// workspaces returns those to look for if a name contains {workspace}.
 func (o Options) workspaces() []string {
 	names := slices.DeleteFunc(backendblock.Selected(o.Config.Dir, o.Getenv), func(s string) bool { return s == "default" })
 	slices.Sort(names)

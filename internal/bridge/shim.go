@@ -15,8 +15,7 @@ import (
 	"strings"
 )
 
-// askingVariable lists the programs that are being asked for their version. A program
-// that runs okara again is detected by it; it is never set in a run.
+// askingVariable lists programs being asked for their version, to detect loops.
 const askingVariable = "OKARA_ASKING"
 
 // programVariable returns the variable that names another program.
@@ -54,9 +53,7 @@ func (t Tool) nextOnPath() string {
 	return ""
 }
 
-// Look finds a tool like exec.LookPath, but skips okara itself under the tool's name and
-// finds the next program of that name on PATH. If there is no other, [RunTool] returns
-// an error with a hint.
+// Look is exec.LookPath without okara under the tool's name. Without another, [RunTool] hints.
 func Look(program string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err == nil && isOkara(path) {
@@ -80,8 +77,7 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// checkLoop refuses a program that is okara, or that is already being asked. In the
-// second case it also writes an answer to out, where the asking okara reads it.
+// checkLoop refuses okara, and what is being asked already, to which it answers on out.
 func checkLoop(t Tool, asking string, out io.Writer) error {
 	if isOkara(t.Path) {
 		return t.loopError()

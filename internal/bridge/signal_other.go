@@ -10,8 +10,7 @@ import (
 	"os/signal"
 )
 
-// startForwarding starts a command. The console interrupts both okara and the
-// command, so no signal is forwarded; okara only must not end first.
+// startForwarding starts a command. The console interrupts both; okara must not end first.
 func startForwarding(cmd *exec.Cmd, _ bool) (stop func(), err error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt)

@@ -56,8 +56,7 @@ func startForwarding(cmd *exec.Cmd, group bool) (stop func(), err error) {
 	}, nil
 }
 
-// exitCode returns the exit code of a program, or 128 plus the signal that killed it,
-// like a shell.
+// exitCode returns a program's exit code, or 128 plus its signal, like a shell.
 func exitCode(e *exec.ExitError) int {
 	if s, ok := e.Sys().(syscall.WaitStatus); ok && s.Signaled() {
 		return 128 + int(s.Signal())

@@ -26,9 +26,8 @@ type Tool struct {
 	CacheDir  string // remembers which programs are new enough; "": not remembered
 }
 
-// RunTool is Run with a command line of the tool, which names the root module and
-// the settings of its backend. A tool that cannot lock is refused if the module
-// has state to lock. RunTool sets Command, Config, Environ and LockWait of o.
+// RunTool is Run with a tool's command line. A tool that cannot lock is refused if there is state
+// to lock. It sets Command, Config, Environ and LockWait of o.
 func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, error) {
 	alreadyAsking := o.Getenv(askingVariable)
 	if err := checkLoop(tool, alreadyAsking, o.Stdout); err != nil {
@@ -92,9 +91,8 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 	return res, err
 }
 
-// RunShimmed runs a command with the folder shims first on PATH, in which okara has the
-// names of the tools, so that each call of a tool becomes a [RunTool]. A signal goes to
-// all processes that the command started. RunShimmed sets Environ of o.
+// RunShimmed runs a command with the folder shims first on PATH, where okara has the tools' names:
+// each call is a [RunTool]. A signal goes to all it started. It sets Environ of o.
 func RunShimmed(shims string, command []string, o Options) (Result, error) {
 	path := shims + string(os.PathListSeparator) + o.Getenv("PATH")
 	o.Command = command
@@ -104,8 +102,7 @@ func RunShimmed(shims string, command []string, o Options) (Result, error) {
 	return Result{Code: code}, err
 }
 
-// shimsVariable names the folder in which okara has the names of the tools. It is removed
-// from the PATH of the tool itself, or a wrapper around that would run okara again.
+// shimsVariable names that folder, which the tool's own PATH must not have.
 const shimsVariable = "OKARA_SHIMS"
 
 // withoutShims returns the environment for a tool that is called by a shim.
@@ -118,13 +115,11 @@ func withoutShims(getenv func(string) string) []string {
 	return []string{"PATH=" + strings.Join(dirs, string(os.PathListSeparator)), shimsVariable + "="}
 }
 
-// oldestTool is the first release of both tools whose s3 backend has
-// use_lockfile, which locking needs. Its prereleases count.
+// oldestTool is the first release of both tools with use_lockfile; its prereleases count.
 const oldestTool = "1.10.0-0"
 
-// checkTool refuses a program that runs okara again and, if there is a state to lock, a
-// tofu or terraform that cannot lock. A good version is remembered for that file, since
-// asking takes as long as a small plan.
+// checkTool refuses okara itself and, with a state, tools that cannot lock. A good file is
+// remembered: asking takes as long as a small plan.
 func checkTool(ctx context.Context, t Tool, locks bool) error {
 	mark := toolMark(t.Path, t.CacheDir)
 	if _, err := os.Stat(mark); mark != "" && err == nil {
@@ -158,8 +153,7 @@ func checkTool(ctx context.Context, t Tool, locks bool) error {
 	return nil
 }
 
-// toolMark names the file that records that a program is new enough: by path,
-// size and time, so that an updated program is asked again.
+// toolMark records a program that is new enough, by path, size and time.
 func toolMark(path, cacheDir string) string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil || cacheDir == "" {

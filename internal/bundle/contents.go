@@ -32,8 +32,7 @@ func (k rootKind) String() string {
 	return [...]string{rootReferrer: "referrer", rootSignature: "signature", rootStatus: "status", rootVersion: "version", rootImage: "image"}[k]
 }
 
-// Signed returns the name of the signature file beside the bundle, "" if there
-// is none. [File.VerifySignature] checks whether it is valid.
+// Signed returns the signature file beside the bundle, or ""; [File.VerifySignature] checks it.
 func (b *File) Signed() (string, error) {
 	_, err := os.Stat(b.signatureFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,8 +41,7 @@ func (b *File) Signed() (string, error) {
 	return b.signatureFile(), err
 }
 
-// Entries lists the declared entries of the bundle, in the order of its index.
-// Only manifests are read; [File.Verify] checks all bytes.
+// Entries lists the declared entries in the index's order; [File.Verify] checks all bytes.
 func (b *File) Entries(ctx context.Context) ([]Entry, error) {
 	entries := make([]Entry, 0, len(b.Index.Manifests))
 	refCount := 0
@@ -72,8 +70,7 @@ func (b *File) Entries(ctx context.Context) ([]Entry, error) {
 	return entries, nil
 }
 
-// measure fills in the properties from the manifests below a root, and returns
-// how many blobs it reached.
+// measure fills in properties below a root, and returns how many blobs it reached.
 func (b *File) measure(ctx context.Context, root oci.Descriptor, e *Entry) (reached int, err error) {
 	w := walk{b: b, seen: map[digest.Digest]bool{}}
 	seen := map[digest.Digest]bool{}
@@ -96,8 +93,7 @@ func (b *File) measure(ctx context.Context, root oci.Descriptor, e *Entry) (reac
 	return len(seen), err
 }
 
-// describeTag returns a one-line description of the manifest under a tag, "" if
-// there is none.
+// describeTag describes a tag's manifest in one line, or "".
 func describeTag(tag string, m oci.Manifest) string {
 	if evidence.IsStatusTag(tag) {
 		e, err := evidence.ParseStatusEvent(tag, m)

@@ -27,8 +27,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// requires is the annotation of index.json with the digests, separated by
-// spaces, of blobs in an earlier bundle.
+// requires annotates index.json with digests, by spaces, of blobs in an earlier bundle.
 const requires = "vnd.okara.bundle.requires"
 
 // Item is one repository that goes into a bundle, with its selected tags.
@@ -58,11 +57,9 @@ type CreateOptions struct {
 	Policy *trust.Policy          // policy that every version has to fulfil; nil: none
 }
 
-// Create writes the items to file, with everything they need: children of
-// indexes, blobs, signatures and other referrers. It resolves all manifests
-// first; a version that does not fulfil the policy is an error that wraps
-// trust.ErrUntrusted. Until the file is complete it is named file+".part";
-// another run with the same content continues it after its last complete blob.
+// Create writes items to file with all they need: indexes' children, blobs, signatures, referrers.
+// A version against the policy wraps trust.ErrUntrusted, before anything. It is file+".part" until
+// complete; another run of the same content continues it.
 func Create(ctx context.Context, d *depot.Depot, file string, items []Item, o CreateOptions) (Report, error) {
 	plan, report, err := collectItems(ctx, d, items, o)
 	if err != nil {
@@ -133,8 +130,7 @@ func policyCheck(ctx context.Context, d *depot.Depot, item Item, policy *trust.P
 	}, nil
 }
 
-// collector collects the blobs that the tags of a bundle need. It is safe for
-// concurrent use.
+// collector collects the blobs that tags need. It is safe for concurrent use.
 type collector struct {
 	mu    sync.Mutex // guards the fields below
 	seen  map[digest.Digest]blob

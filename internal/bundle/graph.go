@@ -18,8 +18,7 @@ const maxDepth = 8
 // errDepth means that indexes nest deeper than maxDepth.
 var errDepth = fmt.Errorf("indexes nest deeper than %d levels: %w", maxDepth, oci.ErrCorrupt)
 
-// walk visits the manifests of a bundle that are reachable from a root, each
-// once and after the manifests that it lists.
+// walk visits the manifests below a root once, after those that they list.
 type walk struct {
 	b       *File
 	seen    map[digest.Digest]bool
@@ -63,8 +62,7 @@ func (w *walk) walkBelow(ctx context.Context, d oci.Descriptor, depth int) error
 	return w.visit(m, blobs)
 }
 
-// neededContent returns the content that a manifest needs: the manifests in an
-// index, or the config and layers of an image manifest.
+// neededContent returns an index's manifests, or an image's config and layers.
 func neededContent(m oci.Manifest) (children, blobs []oci.Descriptor, err error) {
 	if m.Descriptor.MediaType == ocispec.MediaTypeImageIndex {
 		index, err := m.Index()
@@ -91,9 +89,8 @@ func (b *File) Report() Report {
 	return Report{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.requiredBlobs())}
 }
 
-// Verify checks the bundle without a registry, in constant memory: each blob
-// matches its digest, and everything reachable from index.json is in the bundle
-// or required from an earlier one.
+// Verify checks the bundle without a registry, in constant memory: each digest, and that all below
+// index.json is here or required.
 func (b *File) Verify(ctx context.Context) (Report, error) {
 	report := b.Report()
 	for d, s := range b.blobs {

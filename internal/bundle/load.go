@@ -23,16 +23,12 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// LoadOptions configures what a bundle may do. The zero value loads new
-// versions.
+// LoadOptions says what a bundle may do; zero loads new versions.
 type LoadOptions struct {
 	Policy *trust.Policy // policy that every version has to fulfil; nil: none
-	// Trusted lets the bundle also affect existing versions of the registry:
-	// yank or deprecate them, replace their signatures, report scans of them.
-	// Without it, the bundle affects only the versions that it contains.
+	// Trusted lets the bundle also yank, deprecate, resign and report on existing versions.
 	Trusted bool
-	// Images lets the bundle also load container images, to images/NAME below
-	// the prefix. No policy is checked for them.
+	// Images lets the bundle load container images to images/NAME, without policy.
 	Images bool
 }
 
@@ -87,8 +83,7 @@ type blobRef struct {
 	digest digest.Digest
 }
 
-// maxBlobRefs bounds the requests of a small file that names the same graph in
-// many repositories.
+// maxBlobRefs bounds the requests of a file that names one graph in many repositories.
 const maxBlobRefs = 1 << 21
 
 func checkRefCount(refCount int) error {
@@ -156,8 +151,7 @@ type job struct {
 	blob oci.Descriptor
 }
 
-// planBlobs finds the blobs that the roots need, in the order of the file, and what
-// is new with the bundle.
+// planBlobs finds the blobs that roots need, in the file's order, and what is new.
 func (l *loader) planBlobs(ctx context.Context, roots []root) ([]job, error) {
 	var jobs []job
 	l.fresh = scope{map[string]bool{}, map[string]bool{}}
@@ -238,8 +232,7 @@ func (l *loader) blob(ctx context.Context, r *oci.Repo, d oci.Descriptor, progre
 	return nil
 }
 
-// pushRoots pushes the manifests of the roots that take selects, and then their
-// tags.
+// pushRoots pushes the manifests that take selects, then their tags.
 func (l *loader) pushRoots(ctx context.Context, roots []root, parallel int, take func(root) bool) error {
 	listings := map[*oci.Repo]*depot.Listing{}
 	g, gctx := errgroup.WithContext(ctx)
@@ -308,8 +301,7 @@ func putTag(ctx context.Context, x root, m oci.Manifest) error {
 	return x.repo.PutTag(ctx, x.tag, m)
 }
 
-// publishVersion makes m visible, which the registry has by digest. The policy checks
-// the bytes that get the tag.
+// publishVersion makes m visible. The policy checks the bytes that get the tag.
 func (l *loader) publishVersion(ctx context.Context, x root, m oci.Manifest, listing *depot.Listing) error {
 	v, ok := addr.VersionFromTag(x.tag)
 	if !ok {
@@ -349,8 +341,7 @@ func (l *loader) publishVersion(ctx context.Context, x root, m oci.Manifest, lis
 	return err
 }
 
-// manifest reads a manifest from the bundle, or else from the registry, which
-// must then have it.
+// manifest reads a manifest from the bundle, or else the registry.
 func (l *loader) manifest(ctx context.Context, r *oci.Repo, d oci.Descriptor) (oci.Manifest, error) {
 	if _, ok := l.b.blobs[d.Digest]; !ok {
 		return r.Fetch(ctx, d.Digest.String())
@@ -358,8 +349,7 @@ func (l *loader) manifest(ctx context.Context, r *oci.Repo, d oci.Descriptor) (o
 	return l.b.manifest(d)
 }
 
-// push stores the manifest of a root by digest, after the manifests that it
-// lists.
+// push stores a root's manifest by digest, after those that it lists.
 func (l *loader) push(ctx context.Context, x root) error {
 	w := walk{b: l.b, seen: map[digest.Digest]bool{}, skip: func(d digest.Digest) bool { return l.isPushed(x.repo, d) }}
 	w.missing = func(d oci.Descriptor) error {

@@ -30,8 +30,7 @@ const (
 // ErrCut means that a bundle ends early, for example after an interrupted copy.
 var ErrCut = fmt.Errorf("the file ends too early: %w", oci.ErrCorrupt)
 
-// File is a bundle file opened for reading. The positions of its blobs are
-// known, but their content has not been checked.
+// File is an open bundle, its blobs located and not checked.
 type File struct {
 	Index    ocispec.Index
 	IndexRaw []byte
@@ -41,8 +40,7 @@ type File struct {
 
 type span struct{ offset, size int64 }
 
-// Open reads the index of a bundle and locates its blobs. The caller must close
-// it. If the file is no bundle, the error wraps oci.ErrCorrupt.
+// Open reads a bundle's index and locates its blobs; no bundle wraps oci.ErrCorrupt.
 func Open(file string) (*File, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -59,8 +57,7 @@ func Open(file string) (*File, error) {
 // Close closes the file.
 func (b *File) Close() error { return b.file.Close() }
 
-// Digests returns the blobs that the bundle contains or requires, for use in a
-// bundle that builds on it.
+// Digests returns the blobs contained or required, for a bundle that builds on it.
 func (b *File) Digests() map[digest.Digest]bool {
 	out := b.requiredBlobs()
 	for d := range b.blobs {
@@ -126,9 +123,8 @@ func (b *File) scan() error {
 	return nil
 }
 
-// checkComplete returns an error if the last files of a bundle are missing: a complete
-// bundle ends with two blocks of zeros. Nothing else reveals that a part, which
-// is a valid archive, is incomplete.
+// checkComplete fails without the two final blocks of zeros: nothing else tells that a part, a
+// valid archive, is incomplete.
 func (b *File) checkComplete() error {
 	end := make([]byte, 2*tarBlock)
 	size, err := b.file.Seek(0, io.SeekEnd)
@@ -173,8 +169,7 @@ func blobDigest(name string) (digest.Digest, bool) {
 	return d, ok && d.Validate() == nil
 }
 
-// reference is one entry of index.json: a tag, or a referrer if the tag is
-// empty.
+// reference is an entry of index.json: a tag, or without one a referrer.
 type reference struct {
 	repository, tag string
 }
@@ -206,8 +201,7 @@ func (b *File) openChecked(ctx context.Context, d oci.Descriptor) (func() io.Rea
 	return func() io.ReadCloser { return io.NopCloser(io.NewSectionReader(b.file, s.offset, s.size)) }, nil
 }
 
-// manifest reads a manifest. Only the media type of the descriptor is used,
-// because the descriptor is untrusted.
+// manifest reads a manifest; of the untrusted descriptor only the media type counts.
 func (b *File) manifest(d oci.Descriptor) (oci.Manifest, error) {
 	s, ok := b.blobs[d.Digest]
 	if !ok {

@@ -20,9 +20,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// A rootKind is the kind of an entry of index.json. No other kinds are loaded:
-// in another repository or under another tag a bundle could write states, locks
-// and jobs, or name a version that no policy has checked.
+// A rootKind is a kind of entry of index.json. Others are not loaded: a bundle could write states,
+// locks and jobs, or name unchecked versions.
 type rootKind int
 
 const (
@@ -51,8 +50,7 @@ func (x root) String() string {
 	return x.repo.String() + ":" + x.tag
 }
 
-// parseRoot determines the destination of an entry of index.json. Entries of
-// the catalog are skipped, since loading writes new ones.
+// parseRoot finds an entry's destination; those of the catalog are skipped.
 func (l *loader) parseRoot(desc oci.Descriptor) (x root, skip bool, err error) {
 	ref, err := parseReference(desc)
 	if err != nil {
@@ -104,15 +102,13 @@ var ErrImage = errors.New("container image, but images were not requested")
 // images is the path of images below the prefix, as in images/okara.
 const images = "images/"
 
-// isImage reports whether an entry of index.json belongs to the repository of
-// an image, that is, to a repository with no other meaning in the layout.
+// isImage reports whether an entry's repository has no other meaning in the layout.
 func isImage(layout addr.Layout, entry, repository string) bool {
 	name, ok := strings.CutPrefix(entry, images)
 	return ok && name != "" && !strings.Contains(name, "/") && !layout.BelowState(repository)
 }
 
-// kindOfImageTag is kindOfTag for the repository of an image, where every tag
-// without another meaning is an image. A status tag is not allowed.
+// kindOfImageTag is kindOfTag for an image's repository, without status tags.
 func kindOfImageTag(tag string) (rootKind, bool) {
 	switch kind, ok := kindOfTag(tag); {
 	case !ok, kind == rootVersion:
@@ -124,8 +120,7 @@ func kindOfImageTag(tag string) (rootKind, bool) {
 	}
 }
 
-// isFallbackTag reports whether the tag is a list of referrers for registries
-// without the referrers API, which other tools copy.
+// isFallbackTag reports whether a tag lists referrers, as other tools copy.
 func isFallbackTag(tag string) bool {
 	hex, ok := strings.CutPrefix(tag, "sha256-")
 	return ok && digest.NewDigestFromEncoded(digest.SHA256, hex).Validate() == nil
@@ -136,8 +131,7 @@ func isVersion(tag string) bool {
 	return ok
 }
 
-// rebaseName returns the repository below the depot's prefix for a name in a
-// bundle, and its item.
+// rebaseName returns a bundle's name below the depot's prefix, and its item.
 func rebaseName(d *depot.Depot, name string) (item addr.Item, repository string, ok bool) {
 	if p := d.Options().Layout.Prefix; p != "" {
 		name = p + "/" + name
@@ -176,8 +170,7 @@ func (l *loader) roots(ctx context.Context) ([]root, error) {
 	return roots, g.Wait()
 }
 
-// listedReferrers returns the referrers in a fallback index. Storing them updates the
-// list of this registry, if it needs one.
+// listedReferrers returns a fallback index's referrers; storing them updates the list here.
 func (l *loader) listedReferrers(x root) ([]root, error) {
 	m, err := l.b.manifest(x.Descriptor)
 	if err != nil {
@@ -225,11 +218,9 @@ func (l *loader) hasEntry(ctx context.Context, x *root) (bool, error) {
 	return x.kind == rootStatus, nil // an event never changes; signatures are merged
 }
 
-// wantedRoots returns the roots to load, and reports the versions whose number was
-// used in the registry, or was withdrawn there. It runs before anything is
-// pushed, because the bundle could contain an event that reverts the
-// withdrawal. A withdrawal of the same manifest that the bundle contains beside
-// the version is ignored: an interrupted run may have written it.
+// wantedRoots returns the roots to load, and reports numbers used or withdrawn here, before
+// anything is pushed, since an event in the bundle could revert that. A withdrawal beside the same
+// manifest in the bundle is ignored: an interrupted run may have written it.
 func (l *loader) wantedRoots(ctx context.Context, roots []root) ([]root, error) {
 	numbers := map[string]string{} // the tag that takes each, of modules
 	included := events{}
@@ -284,9 +275,8 @@ func (l *loader) wantedRoots(ctx context.Context, roots []root) ([]root, error) 
 	return wanted, err
 }
 
-// dropForeign drops the status events about versions whose number names or named
-// other files here. An event that says what a number named would become the
-// record of it.
+// dropForeign drops status events about numbers that name other files here: an event would become
+// the record of a number.
 func (l *loader) dropForeign(ctx context.Context, wanted []root, foreign map[string]bool, included events) ([]root, error) {
 	about := map[string]string{} // the version of each event
 	for _, x := range wanted {
@@ -325,23 +315,19 @@ func (l *loader) dropForeign(ctx context.Context, wanted []root, foreign map[str
 // events has the names of the status events in a bundle.
 type events map[string]bool
 
-// explain reports whether the withdrawal is in the bundle, and is not that of
-// another manifest than x.
+// explain reports whether a withdrawal is in the bundle and about x.
 func (e events) explain(x root, withdrawn *evidence.StatusEvent) bool {
 	return withdrawn != nil && e[x.repo.String()+":"+withdrawn.Tag] && (withdrawn.Subject == "" || withdrawn.Subject == x.Digest)
 }
 
-// A scope is the set of versions that are new with a bundle. A bundle that is
-// not authenticated may contain scan reports and status only for these.
-// Otherwise the file could yank existing versions of the registry, or declare
-// them clean.
+// A scope is what is new with a bundle. Unauthenticated, only that may have scan reports and status
+// in it: else a file could yank existing versions, or call them clean.
 type scope struct {
 	versions map[string]bool // REPOSITORY:TAG
 	reached  map[string]bool // REPOSITORY@DIGEST of the content of the versions
 }
 
-// checkVouched checks that a manifest, under any tag, refers only to content that is
-// new with the bundle, unless the bundle is authenticated.
+// checkVouched checks that a manifest refers only to what is new, unless authenticated.
 func (l *loader) checkVouched(x root, m oci.Manifest) error {
 	subject, err := subjectOf(m)
 	switch {
@@ -381,16 +367,14 @@ func (l *loader) vouchedStatus(ctx context.Context, x root, m oci.Manifest) erro
 	return err
 }
 
-// unvouchedError means that a root is about a tag or digest that the bundle
-// does not contain, and that the bundle is not authenticated.
+// unvouchedError is about something that an unauthenticated bundle does not contain.
 type unvouchedError struct{ about string }
 
 func (e *unvouchedError) Error() string {
 	return fmt.Sprintf("its subject %s is not in the bundle, and the bundle is not signed by a trusted key", e.about)
 }
 
-// refuseRoot reports a root that is not loaded, unless the registry already has the
-// root, or lacks its subject.
+// refuseRoot reports what is not loaded, unless it is there, or its subject is not.
 func (l *loader) refuseRoot(ctx context.Context, x root, reason *unvouchedError) error {
 	if x.kind == rootReferrer {
 		if _, err := x.repo.Resolve(ctx, x.Digest.String()); !errors.Is(err, oci.ErrNotFound) {

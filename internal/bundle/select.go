@@ -12,8 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// Select returns the content of a bundle for a module or provider: the selected
-// versions with their editions, their signatures, and every status event.
+// Select returns a bundle's content for an item: versions, editions, signatures, all events.
 func Select(ctx context.Context, d *depot.Depot, what addr.Selection) (Item, error) {
 	layout := d.Options().Layout
 	r, err := d.Repo(what.Repository(layout))

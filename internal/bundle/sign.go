@@ -17,13 +17,10 @@ import (
 // maxSignature bounds a signature file, in bytes.
 const maxSignature = 64 << 10
 
-// signatureFile returns the name of the detached OpenPGP signature over
-// index.json. The index has the digest of everything that loading reaches, so
-// it authenticates all of it.
+// signatureFile names the detached OpenPGP signature of index.json, which authenticates all of it.
 func (b *File) signatureFile() string { return b.file.Name() + ".sig" }
 
-// Sign writes the signature of the bundle beside it, as FILE.sig, and returns
-// that name. An earlier signature is replaced.
+// Sign writes FILE.sig, replacing an earlier one, and returns that name.
 func (b *File) Sign(k *signing.Key, now time.Time) (string, error) {
 	sig, err := k.Sign(b.IndexRaw, now)
 	if err != nil {
@@ -35,8 +32,7 @@ func (b *File) Sign(k *signing.Key, now time.Time) (string, error) {
 	return b.signatureFile(), nil
 }
 
-// VerifySignature checks FILE.sig and returns the key that made it. A missing
-// or invalid signature wraps trust.ErrUntrusted.
+// VerifySignature checks FILE.sig and returns its key, or wraps trust.ErrUntrusted.
 func (b *File) VerifySignature(keys []signing.PublicKey) (signing.PublicKey, error) {
 	info, err := os.Stat(b.signatureFile())
 	switch {

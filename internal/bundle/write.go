@@ -39,8 +39,7 @@ type blob struct {
 
 const tarBlock = 512
 
-// paddedSize returns the space that a file of this size takes in a tar, including
-// the header.
+// paddedSize returns a file's space in a tar, header included.
 func paddedSize(size int64) int64 { return tarBlock + (size+tarBlock-1)/tarBlock*tarBlock }
 
 // completeTar completes the tar in f and returns how many blobs were already there.

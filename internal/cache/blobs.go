@@ -28,8 +28,7 @@ type BlobOptions struct {
 	Bytes int64  // maximum size of the cache; 0: no cache
 }
 
-// touchAfter is how long a file is used before its file time is updated. The
-// file times give the order of use after a restart.
+// touchAfter is how long a file is used before its time, the order of use, is updated.
 const touchAfter = time.Minute
 
 // fetchStall ends a fetch whose registry sends no byte for that long.
@@ -40,17 +39,14 @@ var (
 	errPanic   = errors.New("panic")
 )
 
-// Blob identifies a cached blob. A blob of two repositories is stored twice: a
-// manifest may name a digest that its author cannot read, so content from one
-// repository is not served for requests to another.
+// Blob identifies a cached blob, once for each repository: a manifest may name a digest that its
+// author cannot read.
 type Blob struct {
 	Repository string
 	Hex        string // SHA-256 of the bytes
 }
 
-// name returns the file name of the blob. It hashes the repository name, which
-// may be long and has slashes, so that no repository can choose the file of
-// another.
+// name returns the blob's file name, by a hash of the repository's: none chooses another's file.
 func (b Blob) name() string {
 	sum := sha256.Sum256([]byte(b.Repository))
 	return b.Hex + "." + hex.EncodeToString(sum[:16])
@@ -67,10 +63,8 @@ func isHex(s string, size int) bool {
 	return err == nil && len(s) == size
 }
 
-// Blobs caches blobs in a directory by repository and digest; the least
-// recently used are removed when the size limit is exceeded. Identical misses
-// share one fetch, whose readers follow the growing file. It is safe for
-// concurrent use.
+// Blobs caches blobs by repository and digest, up to a limit, the least recently used removed.
+// Identical misses share a fetch and its growing file. It is safe for concurrent use.
 type Blobs struct {
 	dir   string
 	limit int64
@@ -102,13 +96,11 @@ type blobFetch struct {
 	err    error
 }
 
-// Opener starts reading a blob from its start, or returns the address to which
-// the registry redirects readers. The context belongs to the fetch, not to a
-// request.
+// Opener reads a blob from its start, or returns where the registry redirects to. The context is
+// the fetch's.
 type Opener func(ctx context.Context) (io.ReadCloser, *url.URL, error)
 
-// NewBlobs opens a directory, and removes the remains of a crash. Without a
-// size limit it returns nil.
+// NewBlobs opens a directory after any crash. Without a limit it returns nil.
 func NewBlobs(o BlobOptions, log *slog.Logger, count func(result string)) (*Blobs, error) {
 	if o.Bytes <= 0 {
 		return nil, nil
@@ -156,11 +148,8 @@ func (c *Blobs) scan() ([]*blobFile, error) {
 
 func (c *Blobs) path(name string) string { return filepath.Join(c.dir, name) }
 
-// Open returns the file of a blob; if it is still growing, with the spool that
-// reports how far it can be read. A miss at the start of a blob starts a fetch.
-// If the blob is not cached and will not be, because of a lack of space or
-// because only a part is requested, the file is nil and the caller has to read
-// from the registry.
+// Open returns a blob's file and, while that grows, its spool. A miss at the start of a blob starts
+// a fetch. If it is not and will not be cached, for lack of space or a part alone, the file is nil.
 func (c *Blobs) Open(ctx context.Context, b Blob, size, offset int64, opener Opener) (*os.File, *Spool, *url.URL, error) {
 	name := b.name()
 	c.mu.Lock()
@@ -215,9 +204,8 @@ func (c *Blobs) Size(b Blob) (int64, bool) {
 	return el.Value.(*blobFile).size, true
 }
 
-// keptFile returns a complete file, or nil, and whether its bytes are known to
-// match its digest: a file from an earlier process, or one that was changed
-// since, has to be checked. The caller must hold mu.
+// keptFile returns a complete file, or nil, and whether its digest is known to match in this
+// process. mu is held.
 func (c *Blobs) keptFile(name string, size int64) (f *os.File, whole bool) {
 	el, ok := c.files[name]
 	if !ok {
@@ -279,9 +267,7 @@ func (c *Blobs) checkDigest(f *os.File, b Blob) bool {
 	return whole
 }
 
-// makeRoom removes files until there is space for one more of this size, and
-// reports whether there is. Readers of removed files have them open. The caller
-// must hold mu.
+// makeRoom removes files, open ones too, until one of this size fits, and reports that. mu is held.
 func (c *Blobs) makeRoom(size int64) bool {
 	if size+c.fetching > c.limit {
 		return false
@@ -352,8 +338,7 @@ func (c *Blobs) fill(ctx context.Context, b Blob, f *blobFetch, opener Opener) e
 	return f.spool.moveTo(c.path(b.name()))
 }
 
-// beginFetch opens the blob and the file, and notifies the waiting readers. If it
-// returns neither an error nor a body, the registry redirects.
+// beginFetch opens blob and file, and tells readers. Neither error nor body: a redirect.
 func (c *Blobs) beginFetch(ctx context.Context, b Blob, f *blobFetch, opener Opener) (body io.ReadCloser, err error) {
 	defer close(f.opened)
 	defer func() {
@@ -373,10 +358,8 @@ func (c *Blobs) beginFetch(ctx context.Context, b Blob, f *blobFetch, opener Ope
 	return body, nil
 }
 
-// Pump copies with a large buffer and calls moved for each piece before it is
-// written; an error of moved ends the copy. A panic becomes an error for the
-// readers of the copy: it happens in a separate goroutine, where it would end
-// the process.
+// Pump copies, calling moved before each piece is written; its error ends the copy. A panic becomes
+// an error for readers: the goroutine is its own.
 func Pump(to io.Writer, from io.Reader, moved func(n int) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -26,10 +26,8 @@ const (
 	LoadTimeout = 30 * time.Second // for one shared fetch, which belongs to no request
 )
 
-// Policy defines how long a cached value is used. The durations add up: a value
-// is served without a refresh during Fresh, then served while one refresh runs
-// during Grace; after that, requests wait for the refresh. While a refresh
-// fails for a temporary reason, the old value is served until it is Stale old.
+// Policy says how long a value is used: without refresh during Fresh, during one in Grace, then
+// requests wait. While a refresh fails temporarily, the old value serves until Stale.
 type Policy struct {
 	Fresh, Grace, Stale time.Duration
 }
@@ -63,9 +61,8 @@ type entry[V any] struct {
 	refreshed bool // a background refresh runs
 }
 
-// New returns an empty cache. limit is in the bytes that size returns; count is
-// called with the result of each lookup: hit, miss, stale or coalesced, under
-// kind.
+// New returns an empty cache. limit is in bytes of size; count gets hit, miss, stale or coalesced,
+// under kind.
 func New[V any](kind string, limit int, size func(V) int, now func() time.Time, count func(kind, result string)) *Cache[V] {
 	return &Cache[V]{
 		kind: kind, limit: limit, size: size, now: now, count: count,
@@ -73,13 +70,11 @@ func New[V any](kind string, limit int, size func(V) int, now func() time.Time, 
 	}
 }
 
-// Loader fetches a value. old is the value known so far, if has is set; a
-// loader that finds it unchanged should return it, so that everything derived
-// from it is kept as well.
+// Loader fetches a value. An unchanged old one, if has, should be returned, so that what derives
+// from it stays.
 type Loader[V any] func(ctx context.Context, old V, has bool) (V, error)
 
-// Get returns the value of key, from memory or from load. The load belongs to
-// no caller: when ctx ends, Get returns and the load continues for the others.
+// Get returns a value, from memory or load, which goes on for others when ctx ends.
 func (c *Cache[V]) Get(ctx context.Context, key string, p Policy, load Loader[V]) (V, error) {
 	e, state, kept := c.lookUp(key, p)
 	switch state {
@@ -117,9 +112,8 @@ const (
 	old               // must be refreshed first
 )
 
-// lookUp returns the entry of key with its freshness, and how many entries have
-// been cached so far. It marks an entry whose background refresh the caller has
-// to start.
+// lookUp returns key's entry, its freshness, and how many were cached so far. It marks a refresh
+// that the caller has to start.
 func (c *Cache[V]) lookUp(key string, p Policy) (entry[V], freshness, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,9 +159,7 @@ func (c *Cache[V]) startLoad(ctx context.Context, key string, load Loader[V]) {
 	c.flight.DoChan(key, c.fetch(ctx, key, load))
 }
 
-// wait loads a value that was missing when kept entries had been cached. If
-// another load has cached it since, that value is used: the load may have ended
-// before this call.
+// wait loads a value missing when kept entries had been cached, or uses one cached since.
 func (c *Cache[V]) wait(ctx context.Context, key string, kept int, load Loader[V]) (V, error) {
 	own := false
 	fetch := c.fetch(ctx, key, load)
@@ -205,8 +197,7 @@ func (c *Cache[V]) fetch(ctx context.Context, key string, load Loader[V]) func()
 	}
 }
 
-// guardLoad turns a panic in a load into an error for its waiters: a load runs in
-// a separate goroutine, where a panic would end the process.
+// guardLoad turns a load's panic into an error for its waiters: the goroutine is its own.
 func guardLoad[V any](ctx context.Context, load Loader[V], old V, has bool) (v V, err error) {
 	defer func() {
 		if p := recover(); p != nil {

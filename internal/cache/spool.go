@@ -20,11 +20,8 @@ import (
 // spoolPattern names files that are still being written.
 const spoolPattern = ".part-*"
 
-// Spool is a file that is read while it grows: one writer and any number of
-// readers, each with its own offset and pace. The last write is held back until
-// the digest of the whole is verified, so no reader ever gets all of a wrong
-// blob. The writer calls Write and then Finish; readers learn of an error
-// themselves, so the writer need not report it to them.
+// Spool is a file read while it grows, by one writer and any readers. The last write waits for the
+// digest of the whole: no reader gets all of a wrong blob. Readers learn of errors themselves.
 type Spool struct {
 	want   string // SHA-256 in hex
 	file   *os.File
@@ -92,9 +89,8 @@ func (s *Spool) wakeReaders() {
 	}
 }
 
-// Finish ends the writing, verifies the digest if cause is nil, and returns the
-// result. The file is removed unless it is complete and correct. It must be
-// called once.
+// Finish ends the writing, verifies the digest if cause is nil, and keeps the file if all is right.
+// It is called once.
 func (s *Spool) Finish(cause error) error {
 	if got := hex.EncodeToString(s.sum.Sum(nil)); cause == nil && got != s.want {
 		cause = fmt.Errorf("got sha256:%s, expected sha256:%s: %w", got, s.want, oci.ErrCorrupt)
@@ -113,8 +109,7 @@ func (s *Spool) Finish(cause error) error {
 	return errors.Join(cause, s.dropFile())
 }
 
-// moveTo moves a finished file to its final name. The file is synced before, so
-// that a crash leaves no file that looks complete but is not.
+// moveTo moves a finished file, synced before: no crash leaves an incomplete one.
 func (s *Spool) moveTo(path string) error {
 	err := errors.Join(s.file.Sync(), s.file.Close())
 	s.mu.Lock()
@@ -129,8 +124,7 @@ func (s *Spool) moveTo(path string) error {
 	return nil
 }
 
-// Open returns a separate file handle for a reader. It stays valid when the
-// file is renamed or removed.
+// Open returns a reader's own handle, valid when the file is renamed or removed.
 func (s *Spool) Open() (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,17 +142,15 @@ func (s *Spool) dropFile() error {
 	return err
 }
 
-// hasBytes reports whether the bytes at offset can be read without waiting, or are
-// the first ones.
+// hasBytes reports whether bytes at offset can be read now, or are the first ones.
 func (s *Spool) hasBytes(offset int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return offset == 0 || s.good > offset
 }
 
-// Readable waits until there are bytes after offset and returns the offset up
-// to which the file can be read; io.EOF at its end. If ctx ends, only this
-// reader is affected.
+// Readable waits for bytes after offset, and returns up to where one can read; io.EOF at the end.
+// ctx is this reader's.
 func (s *Spool) Readable(ctx context.Context, offset int64) (int64, error) {
 	for {
 		s.mu.Lock()

@@ -11,13 +11,11 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxSmallBlob bounds blobs that are kept in memory: checksums, signatures and keys,
-// never archives.
+// maxSmallBlob bounds blobs kept in memory: checksums, signatures and keys.
 const maxSmallBlob = 1 << 20
 
-// Blobs caches the sizes of blobs and the content of small ones. What is known from one
-// repository is never used for another: a manifest is not trusted, and may name the
-// digest of a blob that its author cannot read. It is safe for concurrent use.
+// Blobs caches sizes, and small content, a repository at a time: a manifest may name a digest that
+// its author cannot read. It is safe for concurrent use.
 type Blobs struct {
 	client *oci.Client
 	sizes  *cache.Cache[int64]  // repository@hex
@@ -27,8 +25,7 @@ type Blobs struct {
 // alwaysFresh is the policy for values that never change.
 func alwaysFresh() cache.Policy { return cache.Policy{Fresh: cache.Forever} }
 
-// Blob returns the descriptor of a blob. If this process does not know its size, it asks
-// the registry.
+// Blob returns a blob's descriptor, asking the registry for an unknown size.
 func (b *Blobs) Blob(ctx context.Context, repository, sha256hex string) (oci.Descriptor, error) {
 	d := oci.Descriptor{MediaType: "application/octet-stream", Digest: digest.NewDigestFromEncoded(digest.SHA256, sha256hex)}
 	size, err := b.sizes.Get(ctx, repository+"@"+sha256hex, alwaysFresh(), func(ctx context.Context, _ int64, _ bool) (int64, error) {
@@ -53,14 +50,12 @@ func (b *Blobs) ForgetSize(repository, sha256hex string) {
 	b.sizes.Forget(repository + "@" + sha256hex)
 }
 
-// KnownSize returns the size of a blob that is known to be in the repository, without a
-// request.
+// KnownSize returns a known blob's size, without a request.
 func (b *Blobs) KnownSize(repository, sha256hex string) (int64, bool) {
 	return b.sizes.Peek(repository + "@" + sha256hex)
 }
 
-// KeepBytes caches a small blob that was read as part of something else: checksums, a
-// signature.
+// KeepBytes caches a small blob that was read as part of something else.
 func (b *Blobs) KeepBytes(repository, sha256hex string, bytes []byte) {
 	b.bytes.Put(repository+"@"+sha256hex, bytes)
 }

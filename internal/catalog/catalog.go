@@ -134,9 +134,8 @@ func (w Watch) withDefaults() Watch {
 // Layout returns the layout of the registry.
 func (c *Catalog) Layout() addr.Layout { return c.layout }
 
-// Ping asks the registry for a tag that need not exist; some registries answer 403 to
-// that, which counts as an answer. A 401 that means denied is about the whole project: it
-// does not exist, or the account has no access to it.
+// Ping asks for a tag that need not exist. 403 counts as an answer; a 401 that means denied says
+// that the project is missing, or closed to the account.
 func (c *Catalog) Ping(ctx context.Context) error {
 	r, err := c.client.Repo(c.layout.CatalogRepo())
 	if err != nil {
@@ -150,10 +149,8 @@ func (c *Catalog) Ping(ctx context.Context) error {
 	return err
 }
 
-// Changed drops cached values after a reference of a repository was written or deleted:
-// the tag of a version, of a status event or of a signature, or the digest of a manifest.
-// The manifest of a version that was deleted by its digest stays in the cache as long as
-// that of its tag.
+// Changed drops cached values after a reference was written or deleted: a version's, event's or
+// signature's tag, or a digest. A version deleted by digest is cached as long as its tag.
 func (c *Catalog) Changed(repository, reference string) {
 	c.policy.forgetVerdict(repository, reference)
 	c.evidence.forgetEvidence(repository, reference)
@@ -174,8 +171,7 @@ func (c *Catalog) ChangedPublished() {
 	}
 }
 
-// RefusedError is the reason why a version that the registry has, or had, is not served:
-// it was withdrawn, is lost, or does not fulfil the policy.
+// RefusedError is why a version is not served: withdrawn, lost, or against the policy.
 type RefusedError struct{ reason string }
 
 func (e *RefusedError) Error() string { return e.reason }
@@ -208,6 +204,5 @@ func (n *news) notify() {
 	}
 }
 
-// News returns a channel that is closed at the next call of [Catalog.Changed] or
-// [Catalog.ChangedPublished]: lists that were read before may be outdated.
+// News returns a channel closed at the next change: earlier lists may be outdated.
 func (c *Catalog) News() <-chan struct{} { return c.news.wait() }

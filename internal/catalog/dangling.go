@@ -19,8 +19,7 @@ import (
 // maxDanglingSkipped bounds the versions that LatestModule skips.
 const maxDanglingSkipped = 8
 
-// danglingError means that a version tag has no manifest, or that of another artifact. It
-// is [oci.ErrNotFound], not a [RefusedError]: an origin may have the version.
+// danglingError: a version tag without manifest, or of another artifact. It is [oci.ErrNotFound].
 type danglingError struct {
 	error
 	other digest.Digest // of the other artifact; "": there is no manifest
@@ -36,8 +35,7 @@ func asDangling(err error) error {
 	return err
 }
 
-// asOther marks an error of reading the manifest of a version tag if that is another
-// artifact.
+// asOther marks an error of reading a version tag that is another artifact.
 func asOther(err error, repository, tag string, m oci.Manifest) error {
 	if errors.Is(err, artifact.ErrOther) {
 		err = fmt.Errorf("%s:%s is not a module or provider: %w", repository, tag, oci.ErrNotFound)
@@ -46,8 +44,7 @@ func asOther(err error, repository, tag string, m oci.Manifest) error {
 	return err
 }
 
-// MarkDangling removes a version from the list while its tag is listed but GET answers
-// 404. It returns false if the version is not in the list, or was marked already.
+// MarkDangling drops a version whose tag is 404 from the list; false: not there, or marked.
 func (c *Catalog) MarkDangling(ctx context.Context, it addr.Item, v addr.Version) bool {
 	l, err := c.Versions(ctx, it)
 	return err == nil && dropDangling(c, it.Repository(c.layout), l, v, "")

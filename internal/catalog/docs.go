@@ -29,8 +29,7 @@ func (d *ProviderDocs) size() int {
 	return d.Size()
 }
 
-// Docs returns the documentation of a version, read once per repository and digest. It is
-// nil for a version without documentation.
+// Docs returns a version's documentation, read once a repository and digest, or nil.
 func (c *Catalog) Docs(ctx context.Context, pv *ProviderVersion) (*ProviderDocs, error) {
 	d := pv.Meta.Docs
 	if d == nil {

@@ -66,17 +66,14 @@ func newEvidence(now func() time.Time, looked func(kind, result string)) *eviden
 	}
 }
 
-// Evidence returns the signatures and attestations of the manifest of a version. One with
-// a tag, and an event that replaced the signature, is included once the list of versions
-// has it. One that only the list of referrers has, or changed content of an existing tag,
-// is included after ten minutes: it is read in the background. Keys are trusted if the
-// policy of the server names them.
+// Evidence returns the signatures and attestations of a version. One with a tag, or by an event,
+// counts once the list has it; one only in the list of referrers, or changed under its tag, after
+// ten minutes, read behind. Keys are trusted if the server's policy names them.
 func (c *Catalog) Evidence(ctx context.Context, it addr.Item, v addr.Version, manifest oci.Descriptor, l *Versions) (*Evidence, error) {
 	return c.cachedEvidence(ctx, c.evidence.of, evidence.ReadReferred, it, v, manifest, l)
 }
 
-// Brief is like Evidence with the newest scan report alone, for the head of a page: it
-// costs three requests, and [Catalog.Evidence] costs one more for each attestation.
+// Brief is Evidence with the newest scan report alone: three requests.
 func (c *Catalog) Brief(ctx context.Context, it addr.Item, v addr.Version, manifest oci.Descriptor, l *Versions) (*Evidence, error) {
 	return c.cachedEvidence(ctx, c.evidence.brief, evidence.ReadNewest, it, v, manifest, l)
 }
@@ -119,8 +116,7 @@ func (c *Catalog) cachedEvidence(ctx context.Context, kept *cache.Cache[*Evidenc
 // maxAttached bounds the tags of vouchedBy; of further tags only the number is included.
 const maxAttached = 50
 
-// vouchedBy identifies the evidence of a version in a list: the event that replaced its
-// signature, and the tags that refer to it.
+// vouchedBy identifies a version's evidence in a list: resigning event and referring tags.
 func (l *Versions) vouchedBy(v addr.Version, manifest oci.Descriptor) string {
 	prefix := strings.Replace(manifest.Digest.String(), ":", "-", 1)
 	first, _ := slices.BinarySearch(l.Listing.Tags, prefix)
@@ -131,8 +127,7 @@ func (l *Versions) vouchedBy(v addr.Version, manifest oci.Descriptor) string {
 	return fmt.Sprint(l.lastResign(v), len(rest), rest[:min(len(rest), maxAttached)])
 }
 
-// Findings reads a scan report. [oci.ErrTooLarge] and [oci.ErrCorrupt] mean that a user
-// has to look at the report itself.
+// Findings reads a scan report; [oci.ErrTooLarge] and [oci.ErrCorrupt]: look at it yourself.
 func (c *Catalog) Findings(ctx context.Context, repository string, report evidence.Report) (*Findings, error) {
 	return c.evidence.found.Get(ctx, repository+"@"+report.Document.Digest.String(), alwaysFresh(), func(ctx context.Context, _ *Findings, _ bool) (*Findings, error) {
 		r, err := c.client.Repo(repository)
@@ -151,8 +146,7 @@ func (c *Catalog) Findings(ctx context.Context, repository string, report eviden
 	})
 }
 
-// forgetEvidence drops the evidence of a digest if the reference is the digest, or the tag of an
-// artifact that refers to it.
+// forgetEvidence drops a digest's evidence for a reference to it.
 func (e *evidenceCache) forgetEvidence(repository, reference string) {
 	if hex, ok := strings.CutPrefix(strings.Replace(reference, ":", "-", 1), "sha256-"); ok && len(hex) >= 64 {
 		e.of.Forget(repository + "@sha256:" + hex[:64])

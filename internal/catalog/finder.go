@@ -68,18 +68,15 @@ type shown struct {
 	at   time.Time
 }
 
-// NewFinder returns the finder of a catalog that has not been used yet; with templates,
-// it finds templates too. It makes no request.
+// NewFinder returns the finder of a fresh catalog, of templates too if given.
 func NewFinder(c *Catalog, templates bool) *Finder {
 	f := &Finder{c: c, templates: templates, log: c.lost.log, now: c.policy.now, wake: make(chan struct{}, 1), entries: map[string]search.Entry{}, dirty: map[string]bool{}, asked: map[string]int{}}
 	c.finder = f
 	return f
 }
 
-// View returns the part of the current index for which may returns true; rights
-// identifies that set of rights. It waits at most two seconds for the list of the
-// catalog: complete is false while that is read for the first time. An error means that
-// the registry failed before the list was read for the first time.
+// View returns the index's part for which may is true; rights identifies that. It waits two seconds
+// for the first list: not complete while that is read. An error: it could not be read at all.
 func (f *Finder) View(ctx context.Context, rights string, may func(kind, address string) bool) (v *search.View, complete bool, err error) {
 	x, complete, err := f.currentIndex(ctx)
 	if err != nil {
@@ -217,8 +214,7 @@ func (f *Finder) readNext(ctx context.Context) time.Duration {
 	return time.Duration(max(1, cost)) * refreshEach
 }
 
-// showEntries makes new entries visible to searches: at once if at is set, otherwise at
-// intervals.
+// showEntries makes new entries visible to searches, at once or at intervals.
 func (f *Finder) showEntries(base *Published, at bool) {
 	now := f.shown.Load()
 	f.mu.Lock()
@@ -229,8 +225,7 @@ func (f *Finder) showEntries(base *Published, at bool) {
 	}
 }
 
-// nextItem returns the item to read next: first those that this process changed, then unknown
-// ones, then those with the oldest entries; among these the most requested ones first.
+// nextItem returns the item to read next: changed here, unknown, oldest; most requested first.
 func (f *Finder) nextItem(base *Published) (it addr.Item, changed, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

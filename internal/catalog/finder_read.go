@@ -23,8 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// Number of requests for an item: its list and, if that has changed, the content of the
-// newest version.
+// Requests for an item: its list, and the newest version if that changed.
 const (
 	listCost    = 1
 	versionCost = 5 // manifest, description or documentation, referrers, report, and the list
@@ -181,8 +180,7 @@ func scanLevel(s evidence.ScanSummary) string {
 	return search.ScanClean
 }
 
-// documentedNames returns the names of the documented resources and data sources of a
-// provider.
+// documentedNames returns the documented resources and data sources of a provider.
 func (f *Finder) documentedNames(ctx context.Context, it addr.Item, pv *ProviderVersion) ([]string, error) {
 	docs, err := f.c.Docs(ctx, pv)
 	if err != nil || docs == nil || docs.Docs == nil {
@@ -247,8 +245,7 @@ var (
 	markdownTag   = text.Pattern(`<[^>]*>`)
 )
 
-// firstWords returns the first paragraph of a readme, without headings, badges, tables
-// and HTML.
+// firstWords returns a readme's first paragraph, as plain text.
 func firstWords(markdown string) string {
 	const lines = 200
 	var text []string

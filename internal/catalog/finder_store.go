@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// storedCatalog returns the catalog as the stored index has it, so that the entries of r need not
-// be read one by one. It is nil if the index was loaded before.
+// storedCatalog returns the catalog of the stored index; nil if that was loaded before.
 func (f *Finder) storedCatalog(ctx context.Context, r *oci.Repo) *depot.Catalog {
 	f.mu.Lock()
 	loaded := f.loaded
@@ -41,8 +40,7 @@ func (f *Finder) storedCatalog(ctx context.Context, r *oci.Repo) *depot.Catalog 
 	return depot.KnownCatalog(entries)
 }
 
-// mergeStored keeps stored entries that are newer than those of f; f.mu is held. An entry from
-// the future was written with a wrong clock, and would never be replaced.
+// mergeStored keeps newer stored entries, none from the future, f.mu held.
 func (f *Finder) mergeStored(others []search.Entry) {
 	latest := f.now().Add(time.Minute)
 	for _, e := range others {
@@ -75,8 +73,7 @@ func readIndex(ctx context.Context, r *oci.Repo) ([]search.Entry, error) {
 	return search.DecodeEntries(document)
 }
 
-// save writes the index, if it has changed and was not written recently. It merges
-// entries that other processes have written meanwhile.
+// save writes a changed index, not too often, merged with what others wrote.
 func (f *Finder) save(ctx context.Context, base *Published) {
 	f.mu.Lock()
 	now := f.now()

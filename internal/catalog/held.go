@@ -10,8 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// HeldModule is like [Catalog.ModuleVersion] for callers that may publish: a version that
-// is not served is returned with the [RefusedError] that has the reason.
+// HeldModule is [Catalog.ModuleVersion] for publishers: also of a version not served, with why.
 func (c *Catalog) HeldModule(ctx context.Context, m addr.Module, v addr.Version) (*ModuleVersion, *RefusedError, error) {
 	mv, err := c.ModuleVersion(ctx, m, v)
 	no, ok := errors.AsType[*RefusedError](err)
@@ -41,8 +40,7 @@ func (c *Catalog) HeldProvider(ctx context.Context, p addr.Provider, v addr.Vers
 	return pv, no, err
 }
 
-// Held returns the versions that are not served, highest first, and for each the
-// [RefusedError] with the reason.
+// Held returns the versions not served, highest first, with the [RefusedError] of each.
 func (l *Versions) Held() ([]addr.Version, []error) {
 	var versions []addr.Version
 	var reasons []error

@@ -20,11 +20,9 @@ import (
 // maxLost bounds the versions that are recorded as lost.
 const maxLost = 1000
 
-// lostVersions are versions that the registry lists but does not have: the manifest is
-// missing for a dangling tag, or that of another artifact, and archives for others. They
-// are left out of lists until the missing content is back, since a version that cannot be
-// installed hides the previous one. Of a provider only the platforms are left out whose
-// archives are lost, as long as there are others.
+// lostVersions are listed and not there: no manifest, or another artifact's, or no archive. Lists
+// leave them out until they are back: one that cannot be installed hides the one before. Of
+// providers only the lost platforms are left out, if others are there.
 type lostVersions struct {
 	blobs *Blobs
 	log   *slog.Logger
@@ -53,8 +51,7 @@ func (m *lostVersions) addLost(repository string, v addr.Version, sha256hex stri
 	return true
 }
 
-// addDangling is addLost for a version without a manifest, or with that of another artifact, and
-// logs it.
+// addDangling is addLost, logged, for no manifest or another artifact's.
 func (m *lostVersions) addDangling(repository string, v addr.Version, other digest.Digest) bool {
 	added := m.addLost(repository, v, other.String())
 	switch {
@@ -105,8 +102,7 @@ func (m *lostVersions) lostIn(repository string) map[addr.Version][]string {
 	return maps.Clone(m.of[repository])
 }
 
-// dropLost removes the lost versions from a list, except those whose content is back, and
-// reports whether some is.
+// dropLost removes lost versions from a list, and reports whether some are back.
 func dropLost(ctx context.Context, c *Catalog, r *oci.Repo, repository string, l *Versions) (back bool) {
 	for v, all := range c.lost.lostIn(repository) {
 		for _, lost := range all {
@@ -132,8 +128,7 @@ func dropLost(ctx context.Context, c *Catalog, r *oci.Repo, repository string, l
 	return back
 }
 
-// checkStillLost returns nil for a version whose missing content is back, or that is not listed
-// any more.
+// checkStillLost returns nil for a version that is back, or not listed any more.
 func checkStillLost(ctx context.Context, r *oci.Repo, l *Versions, v addr.Version, sha256hex string) error {
 	if !slices.Contains(l.Listing.Versions, v) {
 		return nil
@@ -149,8 +144,7 @@ func checkStillLost(ctx context.Context, r *oci.Repo, l *Versions, v addr.Versio
 	return err
 }
 
-// Lose removes a version from the list whose archive is missing. It returns false if the
-// version is not in the list, or is recorded already.
+// Lose removes a version without archive from the list; false: not there, or recorded.
 func (c *Catalog) Lose(ctx context.Context, it addr.Item, v addr.Version, sha256hex string) bool {
 	repository := it.Repository(c.layout)
 	l, err := c.Versions(ctx, it)

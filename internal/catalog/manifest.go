@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// manifests reads and caches the content of version tags, whether it may be served or
-// not.
+// manifests reads and caches version tags, served or not.
 type manifests struct {
 	client  *oci.Client
 	layout  addr.Layout
@@ -70,8 +69,7 @@ func (m *manifests) knownManifest(repository string, v addr.Version, l *Versions
 	return p.Index, true
 }
 
-// recheckTags reads tags of modules again, in the background: at most limit of those in all
-// that are older than the tag TTL, the oldest first. Tags of providers do not move.
+// recheckTags reads modules' oldest tags again, behind: at most limit, past the tag TTL.
 func (m *manifests) recheckTags(ctx context.Context, repository string, all []addr.Version, limit int) {
 	type aged struct {
 		tag string

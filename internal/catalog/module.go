@@ -23,8 +23,7 @@ type ModuleVersion struct {
 
 func (m *ModuleVersion) size() int { return 2048 }
 
-// ModuleVersion returns a version that may be served. The error is a [RefusedError] if it
-// may not, [oci.ErrNotFound] if it does not exist.
+// ModuleVersion returns a served version, [RefusedError] or [oci.ErrNotFound].
 func (c *Catalog) ModuleVersion(ctx context.Context, m addr.Module, v addr.Version) (*ModuleVersion, error) {
 	repository := c.layout.Module(m)
 	l, err := listForVersion(ctx, c, m.Item())
@@ -41,8 +40,7 @@ func (c *Catalog) ModuleVersion(ctx context.Context, m addr.Module, v addr.Versi
 	return mv, c.policy.admitVersion(ctx, repository, v, mv.Manifest, l)
 }
 
-// loadedModule returns the manifest of a version. The tag may move, so it is read again after
-// the tag TTL; an unchanged digest keeps the value.
+// loadedModule returns a version's manifest, its tag read again after the TTL.
 func (m *manifests) loadedModule(ctx context.Context, repository string, v addr.Version) (*ModuleVersion, error) {
 	return m.modules.Get(ctx, repository+":"+v.Tag(), cache.Policy{Fresh: m.tagTTL, Stale: staleFor}, m.loadModule(repository, v.Tag()))
 }
@@ -76,8 +74,7 @@ func (m *manifests) loadModule(repository, tag string) cache.Loader[*ModuleVersi
 	}
 }
 
-// Description returns the description of a version. It is empty for a module that another
-// tool made.
+// Description returns a version's description, empty of another tool's.
 func (c *Catalog) Description(ctx context.Context, mv *ModuleVersion) (artifact.ModuleDescription, error) {
 	var d artifact.ModuleDescription
 	if mv.Description == nil {
@@ -93,9 +90,8 @@ func (c *Catalog) Description(ctx context.Context, mv *ModuleVersion) (artifact.
 	return d, nil
 }
 
-// TemplateVersion returns a version of an instance template that may be served, and its
-// JSON. The error is a [RefusedError] if it may not be served, [oci.ErrNotFound] if it
-// does not exist.
+// TemplateVersion returns a served version of a template, and its JSON; [RefusedError] or
+// [oci.ErrNotFound].
 func (c *Catalog) TemplateVersion(ctx context.Context, name string, v addr.Version) (artifact.TemplateManifest, []byte, error) {
 	var none artifact.TemplateManifest
 	it := addr.Item{Kind: addr.KindTemplate, Template: name}

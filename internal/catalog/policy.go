@@ -29,8 +29,7 @@ const (
 	checkParallel = 8                // versions of one list
 )
 
-// ValidateRequire refuses a policy without any requirement, or one that no version of its
-// kind can fulfil.
+// ValidateRequire refuses a policy that requires nothing, or what its kind cannot have.
 func ValidateRequire(kind string, o trust.Policy) error {
 	signed := slices.Contains(o.Require, trust.RequireOpenPGP)
 	unknown := slices.IndexFunc(o.Require, func(name string) bool {
@@ -93,8 +92,7 @@ func (p *policy) requirement(repository string) (item addr.Item, o trust.Policy,
 	return item, o, ok
 }
 
-// admitVersion returns an error for a manifest that does not fulfil the policy, or that cannot
-// be checked because the registry fails.
+// admitVersion fails for a manifest against the policy, or that cannot be checked.
 func (p *policy) admitVersion(ctx context.Context, repository string, v addr.Version, manifest oci.Descriptor, l *Versions) error {
 	item, o, ok := p.requirement(repository)
 	if !ok {
@@ -190,9 +188,8 @@ func (p *policy) screenVersions(ctx context.Context, repository string, l *Versi
 	return nil
 }
 
-// reason returns why a version of a list is not served, nil if it is. A tag whose
-// manifest is lost, or is not a module or provider, does not prevent the other versions
-// from being listed.
+// reason returns why a listed version is not served, or nil. A lost or foreign one keeps no other
+// from the list.
 func (p *policy) reason(ctx context.Context, repository string, v addr.Version, l *Versions) (reason, err error) {
 	manifest, err := p.manifests.manifestAt(ctx, repository, v, l)
 	if err == nil {
@@ -215,8 +212,7 @@ func (p *policy) reason(ctx context.Context, repository string, v addr.Version, 
 	return nil, nil
 }
 
-// forgetVerdict drops the verdict if a reference is the digest of a version, or the tag of an
-// artifact that refers to it: it may be a signature.
+// forgetVerdict drops the verdict for a reference to a digest, as of a signature.
 func (p *policy) forgetVerdict(repository, reference string) {
 	const hexLen = 64
 	hex, ok := strings.CutPrefix(strings.Replace(reference, ":", "-", 1), "sha256-")
@@ -228,12 +224,10 @@ func (p *policy) forgetVerdict(repository, reference string) {
 // keyIDRE matches an OpenPGP key ID, or a version 4 fingerprint, which ends with the ID.
 var keyIDRE = text.Pattern(`^([0-9A-F]{24})?[0-9A-F]{16}$`)
 
-// RevokedKeys are the IDs of keys that are not trusted any more, whatever the keys stored
-// with a version say. The zero value has none.
+// RevokedKeys are the IDs of keys that are not trusted, whatever is stored.
 type RevokedKeys struct{ ids []string }
 
-// ParseRevokedKeys parses key IDs of 16 and fingerprints of 40 hexadecimal digits, in
-// either case, with or without the spaces that gpg prints.
+// ParseRevokedKeys parses IDs of 16 and fingerprints of 40 hex digits, spaced as by gpg.
 func ParseRevokedKeys(texts []string) (RevokedKeys, error) {
 	var r RevokedKeys
 	for _, text := range texts {
@@ -246,9 +240,8 @@ func ParseRevokedKeys(texts []string) (RevokedKeys, error) {
 	return r, nil
 }
 
-// Withdraw removes the revoked keys from md. If none of the other keys made the
-// signature, it removes all keys and returns an error: without keys the version counts as
-// unsigned until it is signed again.
+// Withdraw removes revoked keys from md; if no other made the signature, all, with an error: the
+// version is unsigned until signed again.
 func (r RevokedKeys) Withdraw(md *artifact.ProviderMetadata) error {
 	if !slices.ContainsFunc(md.Keys, r.isRevoked) {
 		return nil

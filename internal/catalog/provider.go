@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// ProviderVersion is the index under the version tag of a provider, with its
-// checksums, signature and keys.
+// ProviderVersion is a provider's index, with checksums, signature and keys.
 type ProviderVersion struct {
 	artifact.ProviderIndex
 	Meta       artifact.ProviderMetadata
@@ -76,12 +75,10 @@ func (p *ProviderVersion) extendsVersion(old *ProviderVersion) bool {
 	return true
 }
 
-// unsignedHost is the one host for which the clients install a provider that
-// has no signing key.
+// unsignedHost is the one host of which clients install unsigned providers.
 const unsignedHost = "registry.opentofu.org"
 
-// Installable returns an error if the clients would refuse to install the version through
-// the registry protocol. A network mirror needs no signature.
+// Installable fails if clients would refuse a version of the registry protocol, unlike of a mirror.
 func (p *ProviderVersion) Installable(a addr.Provider) error {
 	switch {
 	case p.Broken != nil:
@@ -96,8 +93,7 @@ func (p *ProviderVersion) Installable(a addr.Provider) error {
 	return nil
 }
 
-// ProviderVersion returns a version that may be served. The error is a [RefusedError] if
-// it may not, [oci.ErrNotFound] if it does not exist.
+// ProviderVersion returns a served version, [RefusedError] or [oci.ErrNotFound].
 func (c *Catalog) ProviderVersion(ctx context.Context, p addr.Provider, v addr.Version) (*ProviderVersion, error) {
 	repository := p.Item().Repository(c.layout)
 	l, err := listForVersion(ctx, c, p.Item())
@@ -117,9 +113,8 @@ func (c *Catalog) ProviderVersion(ctx context.Context, p addr.Provider, v addr.V
 	return pv.without(c.lost.lostIn(repository)[v]), c.policy.admitVersion(ctx, repository, v, pv.Index, l)
 }
 
-// providerVersion returns the index of a version with everything that answers need. The tag of a
-// provider must not move to other content; it is checked in the background, and a move is
-// logged as an error and does not change the answer. A new signature is a new value.
+// providerVersion returns an index with all that answers need. Its tag must not move: that is
+// checked behind, logged, and changes no answer. A new signature is a new value.
 func (m *manifests) providerVersion(ctx context.Context, repository, typ string, v addr.Version, l *Versions) (*ProviderVersion, error) {
 	policy := cache.Policy{Fresh: 10 * time.Minute, Grace: cache.Forever, Stale: cache.Forever}
 	return m.providers.Get(ctx, providerKey(repository, v, l), policy, func(ctx context.Context, old *ProviderVersion, has bool) (*ProviderVersion, error) {
@@ -160,8 +155,7 @@ func providerKey(repository string, v addr.Version, l *Versions) string {
 	return repository + ":" + v.Tag() + l.lastResign(v)
 }
 
-// learnProvider makes the next list of versions include the metadata of this version, and caches
-// the sizes of its packages.
+// learnProvider adds a version's metadata to the next list, and caches its sizes.
 func (m *manifests) learnProvider(repository string, pv *ProviderVersion) {
 	for _, t := range pv.Platforms {
 		m.blobs.sizes.Put(repository+"@"+t.Zh, t.Size)
@@ -185,9 +179,8 @@ func (m *manifests) learnProvider(repository string, pv *ProviderVersion) {
 	}
 }
 
-// readableKeys returns the keys in the order in which clients should try them, one per
-// entry: clients read only the first block of an entry, and a key that they cannot read
-// ends the installation although a later one would fit.
+// readableKeys returns keys as clients try them, one an entry: they read an entry's first block,
+// and fail at an unreadable one before the right one.
 func (m *manifests) readableKeys(repository string, v addr.Version, stored []artifact.SigningKey) []artifact.SigningKey {
 	var keys []signing.PublicKey
 	from := map[string]artifact.SigningKey{}
@@ -223,8 +216,7 @@ func (c *Catalog) KnownProvider(p addr.Provider, v addr.Version, l *Versions) (*
 	return pv, ok
 }
 
-// readProvider reads an index. An index with an invalid format is a value, not an error:
-// it is cached as broken, so that lists leave it out.
+// readProvider reads an index. An invalid one is cached as broken: lists leave it out.
 func readProvider(ctx context.Context, r *oci.Repo, typ string, v addr.Version, events []evidence.StatusEvent) (*ProviderVersion, error) {
 	raw, err := r.Fetch(ctx, v.Tag())
 	if err != nil {

@@ -62,9 +62,8 @@ func (p *progress) note(known, all int) {
 	}
 }
 
-// Progress returns how much of the list has been read, until it was read completely for
-// the first time; zero before anything is known. It includes items that a caller may not
-// read.
+// Progress returns how much of the list was read the first time; zero: nothing known. It counts
+// what a caller may not read.
 func (c *Catalog) Progress() Progress {
 	if p := c.progress.of.Load(); p != nil {
 		return *p

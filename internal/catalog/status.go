@@ -47,14 +47,12 @@ func (l *Versions) refuse(v addr.Version, reason error) {
 	l.refused[v] = reason
 }
 
-// Withdrawn reports whether a version was withdrawn, even if the registry does not have
-// it.
+// Withdrawn reports whether a version was withdrawn, even if it is not there.
 func (l *Versions) Withdrawn(v addr.Version) bool {
 	return l.Listing.Status(v).Yanked != nil
 }
 
-// lastResign returns the tag of the last event that may replace the signature of a version,
-// "" if there is none.
+// lastResign returns the tag of the last event that may replace a signature, or "".
 func (l *Versions) lastResign(v addr.Version) string {
 	for _, e := range slices.Backward(l.Listing.Events) {
 		if e.Action == evidence.ActionResign && e.Covers(v.String()) {

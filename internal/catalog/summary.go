@@ -38,10 +38,8 @@ func (c *Catalog) Summary(it addr.Item, v addr.Version, l *Versions) (ManifestSu
 	return t, true
 }
 
-// ReadSummaries reads the manifests of those versions in all that are not known yet, in
-// order, at most limit of them and until ctx ends. Versions that cannot be read stay
-// unknown. It does not wait for tags that may have moved since they were read: a later
-// call gets their current content.
+// ReadSummaries reads unknown versions of all, in order, at most limit, until ctx ends; unreadable
+// ones stay unknown. A moved tag is for a later call.
 func (c *Catalog) ReadSummaries(ctx context.Context, it addr.Item, l *Versions, all []addr.Version, limit int) {
 	repository := it.Repository(c.layout)
 	c.manifests.recheckTags(ctx, repository, all, limit)

@@ -54,8 +54,7 @@ func (c *Catalog) PeekProvider(p addr.Provider) (*Versions, bool) {
 	return c.lists.Peek(p.Item().Repository(c.layout))
 }
 
-// Versions returns the versions of a module, or of a provider, a mirrored one if it has a
-// host name; [oci.ErrNotFound] if it has none.
+// Versions returns an item's versions, or [oci.ErrNotFound].
 func (c *Catalog) Versions(ctx context.Context, it addr.Item) (*Versions, error) {
 	repository := it.Repository(c.layout)
 	return c.lists.Get(ctx, repository, listPolicy(), func(ctx context.Context, old *Versions, has bool) (*Versions, error) {
@@ -102,8 +101,7 @@ func (c *Catalog) Versions(ctx context.Context, it addr.Item) (*Versions, error)
 	})
 }
 
-// listForVersion is Versions for a request about one version. A repository that is not
-// found, because another replica has just created it, has an empty list without events.
+// listForVersion is Versions for one; a repository just made elsewhere is an empty list.
 func listForVersion(ctx context.Context, c *Catalog, it addr.Item) (*Versions, error) {
 	l, err := c.Versions(ctx, it)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -127,8 +125,7 @@ func (l *Versions) Highest(allow func(addr.Version) bool) (addr.Version, bool) {
 	return addr.Version{}, false
 }
 
-// Latest returns the highest served release, or the highest pre-release if there is no
-// release. It never returns an edition.
+// Latest returns the highest served release, else pre-release, never an edition.
 func (l *Versions) Latest() (addr.Version, bool) {
 	if v, ok := l.Highest(func(v addr.Version) bool { return !v.Prerelease() }); ok {
 		return v, true
@@ -136,9 +133,8 @@ func (l *Versions) Latest() (addr.Version, bool) {
 	return l.Highest(func(v addr.Version) bool { return !v.Edition() })
 }
 
-// Union adds the versions of an origin to those in the registry, which may be nil. A
-// version that was withdrawn or lost here is not added although its origin has it: the
-// registry takes precedence.
+// Union adds an origin's versions to the registry's, which may be nil and takes precedence: what
+// was withdrawn or lost here is not added.
 func Union(stored *Versions, origin []addr.Version) *Versions {
 	u := &Versions{Listing: &depot.Listing{}, Listed: slices.Clone(origin), base: stored}
 	if stored != nil {

@@ -16,9 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// App is this process for one command line: its streams and environment, and how results
-// and notes are printed. Commands take an App, or a type that embeds it, such as
-// [Registries].
+// App is this process for one command line: streams, environment, printing. Commands take it, or a
+// type that embeds it, as [Registries].
 type App struct {
 	In       io.Reader
 	Out, Err io.Writer
