@@ -72,7 +72,6 @@ type refusal struct {
 	cred oci.Credential
 }
 
-// question is a request to a helper.
 type question struct{ helper, host string }
 
 // answer is the helper's answer: a credential, errNoEntry or a failure.
@@ -304,7 +303,6 @@ func (r *Resolver) withoutSpent(c oci.Credential) oci.Credential {
 	return c
 }
 
-// warn logs a problem once.
 func (r *Resolver) warn(location string, err error) {
 	if err == nil {
 		return

@@ -71,7 +71,6 @@ func (r *Resolver) Logout(ctx context.Context, host string) (where []string, err
 	return where, nil
 }
 
-// forgetHost drops the cached data about a host.
 func (r *Resolver) forgetHost(host string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +82,6 @@ func (r *Resolver) forgetHost(host string) {
 	}
 }
 
-// serverKey returns the key under which Docker stores a host.
 func serverKey(host string) string {
 	if host = normalHost(host); host == hubHost {
 		return hubKey

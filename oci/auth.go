@@ -140,7 +140,6 @@ func (s *session) narrowActions() bool {
 	return true
 }
 
-// extraActions returns the actions that a token must allow beyond those of a request.
 func (s *session) extraActions() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -54,7 +54,6 @@ func (k *conn) sendQuick(ctx context.Context, q request) (*http.Response, contex
 	return resp, cancel, nil
 }
 
-// sendAndDiscard sends a quick request whose response body is not needed.
 func (k *conn) sendAndDiscard(ctx context.Context, q request) (*http.Response, error) {
 	resp, cancel, err := k.sendQuick(ctx, q)
 	if err != nil {
@@ -104,7 +103,6 @@ func (k *conn) readOnce(ctx context.Context, q request, limit int64) (*http.Resp
 	return resp, body, err
 }
 
-// maxPages bounds the pages of one list.
 const maxPages = 100_000
 
 // readPages reads a list page by page and follows the Link headers. A repeated link ends the list:
@@ -190,7 +188,6 @@ func (k *conn) send(ctx context.Context, q request) (*http.Response, error) {
 	return resp, err
 }
 
-// maxCredentials is how many credentials are tried for one request.
 const maxCredentials = 4
 
 // deniedAfterAll turns err into ErrDenied if the registry answered 401 to a credential that it

@@ -297,7 +297,6 @@ type cleanError struct {
 func (e *cleanError) Error() string { return e.text }
 func (e *cleanError) Unwrap() error { return e.err }
 
-// tokenError returns the error for a refusal of a token server.
 func (s *session) tokenError(e *errcode.ErrorResponse) error {
 	r := &ResponseError{Method: e.Method, URL: safeURL(e.URL), Status: e.StatusCode}
 	var texts []string
@@ -333,7 +332,6 @@ func safeURL(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// dateOf returns the Date header, zero if there is none.
 func dateOf(resp *http.Response) time.Time {
 	t, _ := http.ParseTime(resp.Header.Get("Date"))
 	return t

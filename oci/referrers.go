@@ -32,7 +32,6 @@ func (r *Repo) Referrers(ctx context.Context, subject Descriptor, artifactType s
 	}), nil
 }
 
-// listReferrers reads the referrers API.
 func (r *Repo) listReferrers(ctx context.Context, subject Descriptor, artifactType string) (all []Descriptor, err error) {
 	q := request{method: http.MethodGet, path: "referrers/" + subject.Digest.String(), header: http.Header{"Accept": {ocispec.MediaTypeImageIndex}}}
 	if artifactType != "" {

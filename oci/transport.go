@@ -173,7 +173,6 @@ func (t *transport) logAttempt(req *http.Request, resp *http.Response, err error
 	t.logger.LogAttrs(ctx, slog.LevelDebug, "registry request", attrs...)
 }
 
-// shouldRetry decides whether to repeat a request, and after which pause.
 func (t *transport) shouldRetry(req *http.Request, resp *http.Response, err error, attempt int) (time.Duration, bool) {
 	if req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
 		return 0, false
@@ -306,7 +305,6 @@ func (p *recentPushes) forgetPush(name string, d digest.Digest) {
 	delete(p.when, recentKey(name, d))
 }
 
-// wasPushed reports whether the URL names a blob or manifest that was pushed recently.
 func (p *recentPushes) wasPushed(u *url.URL) bool {
 	for _, kind := range []string{"/manifests/", "/blobs/"} {
 		name, ref, ok := strings.Cut(strings.TrimPrefix(u.Path, "/v2/"), kind)

@@ -44,7 +44,6 @@ func (r *Repo) PushBlob(ctx context.Context, b Blob) error {
 	}
 }
 
-// push is the push of one blob to a repository.
 type push struct {
 	to conn
 	b  Blob
@@ -160,7 +159,6 @@ type uploadError struct{ error }
 
 func (e *uploadError) Unwrap() error { return e.error }
 
-// shouldRestart reports whether to restart the upload after err, and after which pause.
 func (p push) shouldRestart(ctx context.Context, err error, attempt int) (time.Duration, bool) {
 	retry := p.to.c.o.Retry
 	_, put := errors.AsType[*uploadError](err)

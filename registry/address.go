@@ -63,7 +63,6 @@ func storedModuleIn(r *http.Request) (stored, rights.Right, error) {
 // hostname is the front-end's in addresses of its own providers; "": the one that the client used.
 type hostname string
 
-// isOwn reports whether the address belongs to this front-end.
 func (h hostname) isOwn(r *http.Request, p addr.Provider) bool {
 	if h != "" {
 		return p.Hostname == string(h)
@@ -125,7 +124,6 @@ func (h hostname) parseStored(r *http.Request) (stored, rights.Right, error) {
 	return stored{p.Item(), p.version}, right, err
 }
 
-// build identifies a version of a provider for one platform.
 type build struct {
 	providerVersion
 	platform addr.Platform
@@ -136,7 +134,6 @@ func (h hostname) parseBuild(r *http.Request) (build, rights.Right, error) {
 	return build{at, addr.Platform{OS: r.PathValue("os"), Arch: r.PathValue("arch")}}, right, err
 }
 
-// signLink is the purpose under which links are signed.
 const signLink = "okara-archive-v1"
 
 // publicToken replaces the signature if anonymous callers may read, authToken if a token is sent.
@@ -167,7 +164,6 @@ func (o Options) newLinks(ttl time.Duration) *links {
 	return l
 }
 
-// blobName is the target of a link.
 type blobName struct {
 	Repository string
 	Hex        string // SHA-256 of the blob

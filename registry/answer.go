@@ -41,7 +41,6 @@ func encodedOnce(kept *sync.Map, form string, exp int64, build func() (any, erro
 	return made, nil
 }
 
-// send sends what encodedOnce returned.
 func send(w http.ResponseWriter, r *http.Request, cacheControl string, a *service.Answer, err error) error {
 	if err == nil {
 		a.Write(w, r, cacheControl)
@@ -49,7 +48,6 @@ func send(w http.ResponseWriter, r *http.Request, cacheControl string, a *servic
 	return err
 }
 
-// linked is an encoded answer with the expiry of its links.
 type linked struct {
 	*service.Answer
 	exp int64 // 0: no links

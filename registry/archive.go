@@ -293,7 +293,6 @@ func (a *archives) countDownload(r delivery) {
 	a.metrics.downloads.WithLabelValues(what.Kind, what.Address, what.Version).Inc()
 }
 
-// itemOfLink returns the item of a link, and the version in its file name.
 func (b blobName) itemOfLink(l addr.Layout) (item addr.Item, version string, ok bool) {
 	if item, ok = l.Parse(b.Repository); !ok {
 		return item, "", false
@@ -316,7 +315,6 @@ func redirectTo(w http.ResponseWriter, to *url.URL) {
 	w.WriteHeader(http.StatusTemporaryRedirect)
 }
 
-// mayRedirect reports whether the client may be redirected to the registry's storage.
 func (a *archives) mayRedirect(r *http.Request) bool {
 	if a.o.Redirect == "never" {
 		return false
@@ -365,7 +363,6 @@ func contentType(file string) string {
 	return "application/octet-stream"
 }
 
-// missingArchive returns the error for an archive that is missing or cannot be read.
 func (a *archives) missingArchive(r delivery, err error) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		a.dropLost(r)

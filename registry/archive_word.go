@@ -73,12 +73,10 @@ func (a *archives) isOffered(ctx context.Context, in *view, b blobName) (bool, e
 	return err == nil && offersBlob(item.Provider, v, p, b), err
 }
 
-// moduleFile returns the file name of a module's archive in links.
 func moduleFile(m addr.Module, v addr.Version) string {
 	return strings.ReplaceAll(m.String(), "/", "-") + "-" + v.Tag() + ".zip"
 }
 
-// offersBlob reports whether the answers about the version link to the blob.
 func offersBlob(a addr.Provider, v addr.Version, p *catalog.ProviderVersion, b blobName) bool {
 	sums, signature := proofBlobs(a, v, p)
 	isSums := b.Hex == sums.Hex && b.File == sums.File

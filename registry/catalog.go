@@ -65,7 +65,6 @@ func newVersionDoc(l *catalog.Versions, v addr.Version, annotations map[string]s
 	}
 }
 
-// moduleDoc is one version of a module in lists and details.
 type moduleDoc struct {
 	versionDoc
 	Provider string `json:"provider"`
@@ -110,7 +109,6 @@ func (m *modules) list(w http.ResponseWriter, r call[group]) error {
 	return service.Send(w, r.Request, privateCache, moduleListDoc{Meta: meta, Modules: docs})
 }
 
-// readableItems returns the items that the caller may read.
 func readableItems(g access.Grant, items []addr.Item) []addr.Item {
 	return slices.DeleteFunc(items, func(it addr.Item) bool {
 		return !g.May(rights.Right{Action: rights.Read, Kind: rights.Kind(it.Kind), Address: it.String()})

@@ -40,14 +40,12 @@ type content struct {
 	archives *archives
 }
 
-// part is the part of a repository that a caller may read.
 type part struct {
 	repo *oci.Repo
 	root digest.Digest // of the version
 	of   *consisting   // nil: all of the repository
 }
 
-// consisting is the contents of a version according to a list of its repository.
 type consisting struct {
 	*pieces.Set
 	list *catalog.Versions
@@ -69,7 +67,6 @@ func (c *content) readablePart(ctx context.Context, r call[stored], d digest.Dig
 	return p, orNotFound(err, "%s %s %s", r.at.Kind, r.at, r.at.version)
 }
 
-// mayPublish reports whether the caller may publish to the address that is read.
 func (c *content) mayPublish(r call[stored]) bool {
 	return r.grant.May(rights.Right{Action: rights.Publish, Kind: rights.Kind(r.at.Kind), Address: r.at.String()})
 }
@@ -106,7 +103,6 @@ func (c *content) versionContents(ctx context.Context, r call[stored], p part) (
 	})
 }
 
-// contentDoc names the registry and the layout of a version.
 type contentDoc struct {
 	Registry string    `json:"registry"`
 	Layout   layoutDoc `json:"layout"`
@@ -176,7 +172,6 @@ func (c *content) manifest(w http.ResponseWriter, r call[stored]) error {
 	return nil
 }
 
-// asDigest parses a SHA-256 digest.
 func asDigest(text string) (digest.Digest, error) {
 	if d := digest.Digest(text); d.Validate() == nil && d.Algorithm() == digest.SHA256 {
 		return d, nil
@@ -197,7 +192,6 @@ func writeManifest(w http.ResponseWriter, m oci.Manifest) {
 	_, _ = w.Write(m.Bytes) // the client has disconnected, so there is nowhere to report the error
 }
 
-// referrers lists the referrers of a manifest.
 func (c *content) referrers(w http.ResponseWriter, r call[stored]) error {
 	d, err := asDigest(r.PathValue("digest"))
 	if err != nil {

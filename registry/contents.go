@@ -14,10 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// maxContents bounds a page of the list of everything.
 const maxContents = 1000
 
-// contents answers `okara list` for everything on the server.
 type contents struct {
 	layout addr.Layout
 	guard  *access.Guard

@@ -63,7 +63,6 @@ func (m *Metrics) countLookup(kind, result string) {
 	}
 }
 
-// watch returns the callbacks by which a catalog counts.
 func (m *Metrics) watch() catalog.Watch {
 	return catalog.Watch{
 		Looked:  m.countLookup,

@@ -18,7 +18,6 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// modules handles requests about modules.
 type modules struct {
 	answer   Modules
 	verified bool               // every served module fulfils a policy
@@ -129,7 +128,6 @@ func (m *modules) download(w http.ResponseWriter, r call[addr.ModuleVersion]) er
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// madeLink is a link that was signed before, with its expiry.
 type madeLink struct {
 	path string
 	exp  int64
@@ -174,7 +172,6 @@ func openTofu(agent string) (major, minor int, ok bool) {
 	return major, minor, err == nil && n == 2
 }
 
-// redirectLatest redirects to the archive of the latest release.
 func (m *modules) redirectLatest(w http.ResponseWriter, r call[addr.Module]) error {
 	l, err := r.catalog.Versions(r.Context(), r.at.Item())
 	if err != nil {
@@ -199,7 +196,6 @@ type moduleDetailDoc struct {
 	Versions   []addr.Version `json:"versions"`
 }
 
-// moduleDirDoc describes one directory of a module.
 type moduleDirDoc struct {
 	Path                 string                       `json:"path"`
 	Name                 string                       `json:"name"`
@@ -245,7 +241,6 @@ func (m *modules) serveDetail(w http.ResponseWriter, r call[addr.ModuleVersion])
 	return m.describeModule(w, r, l, mv)
 }
 
-// latestDetail is serveDetail for the latest version.
 func (m *modules) latestDetail(w http.ResponseWriter, r call[addr.Module]) error {
 	l, v, mv, err := r.catalog.LatestModule(r.Context(), r.at)
 	if err != nil {

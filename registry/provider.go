@@ -73,7 +73,6 @@ type providerDetailDoc struct {
 	Versions []addr.Version `json:"versions"`
 }
 
-// serveLatestProvider describes the latest version.
 func (p *providers) serveLatestProvider(w http.ResponseWriter, r call[addr.Provider]) error {
 	l, err := r.providerVersions(r.Context(), r.at)
 	if err != nil {

@@ -42,7 +42,6 @@ const maxModuleUpload = 512 << 20
 // the disk, for its archive and its tree.
 const maxUnpacked = 8
 
-// publishedDoc is the answer to a publication.
 type publishedDoc struct {
 	Repository    string   `json:"repository"`
 	Tag           string   `json:"tag"`
@@ -51,7 +50,6 @@ type publishedDoc struct {
 	Warnings      []string `json:"warnings,omitempty"`
 }
 
-// publishing handles requests that publish content or change published content.
 type publishing struct {
 	layout  addr.Layout
 	kit     *service.Kit
@@ -129,7 +127,6 @@ func (p *publishing) removeUnpacked(remove func() error) {
 	}
 }
 
-// receiveTree unpacks the body of a request into dir.
 func receiveTree(r *http.Request, dir string) error {
 	body, done, err := files.TempFile("")
 	if err != nil {
@@ -235,7 +232,6 @@ func (p *publishing) dryRun(w http.ResponseWriter, r call[addr.ModuleVersion], t
 	return writeDocument(w, http.StatusOK, doc)
 }
 
-// sendPublished reports the result of a publication.
 func (p *publishing) sendPublished(w http.ResponseWriter, r *http.Request, out depot.Published) error {
 	status := http.StatusCreated
 	if out.Existing {

@@ -128,7 +128,6 @@ func fetchBlob(ctx context.Context, repo *oci.Repo, u upload, to io.Writer) erro
 	return err
 }
 
-// uploadOf returns the upload that the path of a request describes, and its repository.
 func (p *publishing) uploadOf(r call[providerVersion]) (upload, *oci.Repo, error) {
 	u := upload{Repository: p.layout.Provider(r.at.Provider), File: r.PathValue("filename"), typ: r.at.Type}
 	if !fileName().MatchString(u.File) {
@@ -219,7 +218,6 @@ func (p *publishing) publishProvider(w http.ResponseWriter, r call[providerVersi
 	return p.sendPublished(w, r.Request, out)
 }
 
-// receivedAs returns the upload that a receipt proves.
 func (p *publishing) receivedAs(receipt string, client *oci.Client, repository string) (upload, *oci.Repo, error) {
 	u, err := readReceipt(p.keys, receipt, p.now())
 	if err != nil {
@@ -248,7 +246,6 @@ func fetchText(ctx context.Context, repo *oci.Repo, u upload, dir string) error 
 	return errors.Join(fetchBlob(ctx, repo, u, out), out.Close())
 }
 
-// upload is the content of a receipt.
 type upload struct {
 	Repository string        `json:"r"`
 	File       string        `json:"f"`

@@ -32,7 +32,6 @@ type signatureDoc struct {
 	Signature []byte `json:"signature"`
 }
 
-// signatures answers with the payload to sign and the existing signatures.
 func (p *publishing) signatures(w http.ResponseWriter, r call[stored]) error {
 	repo, subject, err := p.signedSubject(r)
 	if err != nil {
@@ -51,7 +50,6 @@ func (p *publishing) signatures(w http.ResponseWriter, r call[stored]) error {
 	})
 }
 
-// signedSubject returns the manifest that signatures are about, and its repository.
 func (p *publishing) signedSubject(r call[stored]) (*oci.Repo, oci.Descriptor, error) {
 	repo, err := r.client.Repo(r.at.Repository(p.layout))
 	if err != nil {

@@ -27,7 +27,6 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// maxPulls bounds the packages that are fetched from origins at the same time.
 const maxPulls = 32
 
 const (

@@ -83,7 +83,6 @@ func (s *server) newRoutes() http.Handler {
 	return mux
 }
 
-// call is an authorized request.
 type call[A any] struct {
 	*http.Request
 	*view              // what the caller may see

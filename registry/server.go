@@ -149,7 +149,6 @@ func newServer(o Options) (*server, error) {
 	return s, s.openQueue()
 }
 
-// newHandlers creates the request handlers.
 func (s *server) newHandlers(own *view, files *cache.Blobs) {
 	o := s.o
 	_, verified := o.Require[addr.KindModule] // with a policy, only modules that fulfil it are served
@@ -168,7 +167,6 @@ func (s *server) newHandlers(own *view, files *cache.Blobs) {
 	}
 }
 
-// openQueue creates the queue of jobs that outlive a request.
 func (s *server) openQueue() error {
 	repo, err := s.o.Client.Repo(s.o.Layout.QueueRepo())
 	if err != nil {

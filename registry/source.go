@@ -57,7 +57,6 @@ func (s *source) openAt(offset int64, redirect bool) (*url.URL, error) {
 	return nil, nil
 }
 
-// requestFrom sends the request for the bytes from an offset on.
 func (s *source) requestFrom(offset int64, redirect bool) (body io.ReadCloser, to *url.URL, err error) {
 	ctx, answered := answerWithin(s.ctx, openTimeout)
 	if redirect {

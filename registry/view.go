@@ -48,12 +48,10 @@ func (v *view) isAbsent(err error) bool {
 	return errors.Is(err, oci.ErrNotFound) || v.hiding && isRefusal(err)
 }
 
-// isRefusal reports whether the registry refused the credentials.
 func isRefusal(err error) bool {
 	return errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated)
 }
 
-// reportedError returns err in the form for the caller.
 func (v *view) reportedError(err error) error {
 	if v.callerCredential && isRefusal(err) {
 		return &callerError{err}
@@ -77,7 +75,6 @@ const (
 	callerLink     = 12 * time.Minute // lifetime of a link with a credential in it; rounding makes it 15 min at most
 )
 
-// sealPassThrough is the purpose under which credentials are sealed.
 const sealPassThrough = "pass-through"
 
 // PassesThrough reports whether a route reads or writes modules and providers, where callers may

@@ -37,7 +37,6 @@ const (
 // deliveryRE matches the id that GitHub gives a delivery, a GUID.
 var deliveryRE = text.Pattern(`^[0-9A-Za-z-]{1,64}$`)
 
-// commitRE matches the full name of a commit.
 var commitRE = text.Pattern(`^[0-9a-f]{40}$`)
 
 // hookDoc is the answer to a webhook, which GitHub shows beside the delivery.
@@ -48,7 +47,6 @@ type hookDoc struct {
 	Version string `json:"version,omitempty"`
 }
 
-// hookEvent is the tag that a delivery is about.
 type hookEvent struct {
 	owner, repository string
 	tag               string
@@ -63,7 +61,6 @@ func (e ignoredError) Error() string { return string(e) }
 
 func newIgnored(format string, args ...any) error { return ignoredError(fmt.Sprintf(format, args...)) }
 
-// hooks receives webhooks and publishes the tags that they are about.
 type hooks struct {
 	owners  []GitHub
 	kit     *service.Kit
@@ -260,7 +257,6 @@ func (e hookEvent) hasValidNames() bool {
 // String returns OWNER/REPOSITORY@TAG.
 func (e hookEvent) String() string { return e.owner + "/" + e.repository + "@" + e.tag }
 
-// jobGitHub is the kind of the job that publishes a tag.
 const jobGitHub = jobs.KindGitHub
 
 func (e hookEvent) publishJob(request string) jobs.Job {

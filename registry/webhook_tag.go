@@ -163,7 +163,6 @@ func (m GitHubModule) target(dir string) (address, folder string, err error) {
 	return strings.NewReplacer(nameHole, path.Base(dir), systemHole, path.Base(path.Dir(dir))).Replace(m.Address), dir, nil
 }
 
-// runHookJob is the handler of jobGitHub.
 func (h *hooks) runHookJob(ctx context.Context, j jobs.Job) (string, error) {
 	e := hookEventOf(j)
 	i := slices.IndexFunc(h.owners, func(g GitHub) bool { return strings.EqualFold(g.Owner, e.owner) })

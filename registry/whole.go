@@ -57,7 +57,6 @@ func (a *archives) readWhole(ctx context.Context, v *view, repository string, d 
 	return copyToTemp(src, d)
 }
 
-// copyToTemp copies src to a temporary file.
 func copyToTemp(src io.Reader, d oci.Descriptor) (io.ReaderAt, func(), error) {
 	f, done, err := files.TempFile("")
 	if err != nil {

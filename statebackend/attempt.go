@@ -14,7 +14,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// lockTime bounds one attempt to lock.
 const lockTime = 30 * time.Second
 
 // Lock takes the lock of a workspace. If another client holds it, the error is a *LockedError, and

@@ -83,7 +83,6 @@ func isAnother(o *Options, maker, caller string) bool {
 
 func anotherHolder(locked *LockedError) error { return fmt.Errorf("%w: %w", ErrAnother, locked) }
 
-// checkCaller refuses a caller for whom the lock was not taken.
 func (l *Lock) checkCaller(ctx context.Context) error {
 	if !isAnother(l.s.o, l.x.info.Caller, callerOf(ctx)) {
 		return nil

@@ -35,7 +35,6 @@ const (
 // compressFrom is the smallest size, in bytes, that is compressed.
 const compressFrom = 1 << 10
 
-// encoded is a state in its stored form.
 type encoded struct {
 	bytes    []byte
 	encoding string
@@ -173,7 +172,6 @@ func (s *vault) expandedZstd(stored []byte) (int64, error) {
 	return int64(h.FrameContentSize), nil
 }
 
-// unzstd expands to at most n bytes.
 func unzstd(stored []byte, n int64) ([]byte, error) {
 	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(max(n, 1))), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {

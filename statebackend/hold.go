@@ -177,7 +177,6 @@ func (h *holdings) rememberEnded(workspace, id string, now time.Time) {
 	h.ended[keyOf(workspace, id)] = now
 }
 
-// wasEnded reports whether an id was released within the last hour.
 func (h *holdings) wasEnded(workspace, id string, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

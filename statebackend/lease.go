@@ -151,7 +151,6 @@ type observations struct {
 	last map[string]map[protocol.ClaimID]protocol.Observation
 }
 
-// maxObservations bounds the observations of one workspace.
 const maxObservations = 64
 
 // noteClaim notes what the list of that date shows of a claim; the zero value for a 404.
@@ -174,7 +173,6 @@ func (s *observations) discardLeases(workspace string) {
 	maps.DeleteFunc(s.last[workspace], func(_ protocol.ClaimID, g protocol.Observation) bool { return g.Heartbeat != "" })
 }
 
-// forgetWorkspace drops the observations of a workspace whose lock is free.
 func (s *observations) forgetWorkspace(workspace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -118,7 +118,6 @@ func (l *Lock) writeState(ctx context.Context, state []byte, m format.StateManif
 	return l.settleSave(ctx, m, save.Result)
 }
 
-// settleSave turns the result of a save into the result of a write.
 func (l *Lock) settleSave(ctx context.Context, m format.StateManifest, res protocol.Saved) (Version, error) {
 	var kept Version
 	if res.Written {
@@ -147,7 +146,6 @@ func (l *Lock) settleSave(ctx context.Context, m format.StateManifest, res proto
 	return v, nil
 }
 
-// prepare encodes a state, pushes its blob and fills the manifest.
 func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifest) (c content, err error) {
 	parent, err := l.readHead(ctx)
 	if errors.Is(err, ErrLockLost) || errors.Is(err, oci.ErrCorrupt) {
@@ -234,7 +232,6 @@ func (l *Lock) sealedBelow() (sealed int64, joined bool) {
 	return l.hold.Sealed(), l.hold.Joined
 }
 
-// unlock ends the claim of this process.
 func (l *Lock) unlock(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -303,7 +300,6 @@ func (l cleaner) mayDelete() bool {
 	}
 }
 
-// cleanUp removes ended claims and old versions, if the registry supports deleting.
 func (l cleaner) cleanUp(ctx context.Context) {
 	if l.mayDelete() {
 		l.cleanUpClaims(ctx)
@@ -318,7 +314,6 @@ func (l cleaner) cleanUp(ctx context.Context) {
 
 func (l cleaner) tooMany() bool { return l.s.o.MaxVersions > 0 && len(l.x.numbers) > l.s.o.MaxVersions }
 
-// maxPruned bounds how many versions one lock removes.
 const maxPruned = 20
 
 // prune removes surplus versions. A failure is logged, and the next lock retries.

@@ -38,7 +38,6 @@ func (s *Store) Locks(ctx context.Context) ([]Held, error) {
 	return s.manifests.locksOf(ctx, lockTags(tags))
 }
 
-// locksOf reads the locks under the listed tags.
 func (s *manifests) locksOf(ctx context.Context, listed []format.StateTag) ([]Held, error) {
 	var held []Held
 	unreadable := false

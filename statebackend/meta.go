@@ -208,7 +208,6 @@ func runPage(info string) string {
 // Jump is how far, at least, version numbers skip ahead where a lock was taken over.
 const Jump = protocol.Jump
 
-// versionNumbers returns the version numbers of a workspace, newest first.
 func versionNumbers(tags []string, fragment string) []int64 {
 	var list []int64
 	for _, tag := range tags {

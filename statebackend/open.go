@@ -256,7 +256,6 @@ func (x *session) renew(ctx context.Context, head format.StateManifest, m *forma
 	return kept
 }
 
-// keepContent stores state for the place of m, and sets m's lineage and serial.
 func (x *session) keepContent(ctx context.Context, state []byte, m *format.StateManifest, c *content) error {
 	h := readHead(state)
 	m.Lineage = h.lineage

@@ -15,7 +15,6 @@ import (
 // movable names the tags that an immutability rule must exempt, and those that it may cover.
 const movable = "the tag immutability rule must exempt state-*, locked-* and unlocked-*, but need not exempt state-*-v*"
 
-// pointers reads and moves the tags state-W.
 type pointers struct {
 	manifests *manifests
 	findings  *findings
@@ -88,7 +87,6 @@ func (s *pointers) reportBehind(ctx context.Context, l tagNames, n int64, cause 
 	}
 }
 
-// recordStuck records in the verdict that state-W does not move.
 func (s *pointers) recordStuck(ctx context.Context) error {
 	verdicts := Verdicts{s.manifests, s.findings}
 	v, err := verdicts.Newest(ctx)

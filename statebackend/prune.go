@@ -43,7 +43,6 @@ func (w Workspaces) Prunable(ctx context.Context, workspace string, keep int) ([
 	return p.prunableVersions(ctx, tags, list, max(keep, 1), len(list))
 }
 
-// pruner removes versions of a workspace.
 type pruner struct {
 	manifests *manifests
 	names     tagNames
@@ -120,7 +119,6 @@ func (p pruner) findForks(ctx context.Context, tags []string, list []int64) (map
 	return forks, nil
 }
 
-// keptVersions returns the versions that a copy keeps as its own.
 func (p pruner) keptVersions(ctx context.Context, tags []string) ([]int64, error) {
 	if !slices.Contains(tags, format.TagReplica) {
 		return nil, nil

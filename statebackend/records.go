@@ -176,7 +176,6 @@ func (e *unreadableError) Error() string {
 
 func (e *unreadableError) Unwrap() error { return oci.ErrCorrupt }
 
-// tagNames builds the tag names of one workspace.
 type tagNames struct{ workspace, fragment string }
 
 func tagNamesOf(workspace string) tagNames {

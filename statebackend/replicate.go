@@ -66,7 +66,6 @@ func (r Replicas) Reseal(ctx context.Context, dst *Store, workspace string) ([]i
 	return copier{src: r.s, dst: dst, tagNames: tagNamesOf(workspace), reseal: true}.runCopy(ctx)
 }
 
-// copier copies the versions of a workspace from one store to another.
 type copier struct {
 	src, dst *Store
 	tagNames
@@ -267,7 +266,6 @@ func (s *pointers) movePointer(ctx context.Context, l tagNames, n int64) error {
 	return err
 }
 
-// errPruned says that a version was removed between the list and its reading.
 var errPruned = errors.New("pruned meanwhile")
 
 // copyVersion copies what the manifest of a version needs, then the manifest.
@@ -296,7 +294,6 @@ func (c copier) copyVersion(ctx context.Context, n int64) error {
 	return c.dst.repo.PutTag(ctx, tag, m)
 }
 
-// resealVersion seals the content of a version for dst.
 func (c copier) resealVersion(ctx context.Context, n int64) error {
 	if c.dst.o.Sealer == nil {
 		return errors.New("encrypting again requires a key")

@@ -42,7 +42,6 @@ type session struct {
 	foreign  format.LockManifest               // the marker an older tool wrote
 }
 
-// content is a version to write.
 type content struct {
 	manifest oci.Manifest
 	blobs    []oci.Blob // what it refers to, pushed again if the registry lost it
@@ -183,7 +182,6 @@ func (x *session) checkNumbers(tags []string) error {
 	return nil
 }
 
-// copyCheck is what is known about a repository being a replica.
 type copyCheck uint8
 
 const (

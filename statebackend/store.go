@@ -169,7 +169,6 @@ func (s *Store) ViewVersion(ctx context.Context, workspace string, n int64, use 
 	return s.vault.view(ctx, m, 0, use)
 }
 
-// parallelReads bounds the concurrent requests of one listing.
 const parallelReads = 4
 
 // Workspaces are the workspaces of a store.

@@ -45,7 +45,6 @@ func (l *Listing) Verdict(ctx context.Context) (format.Verdict, error) {
 	return l.s.manifests.verdictIn(ctx, l.tags)
 }
 
-// verdictIn reads the newest verdict of a tag list.
 func (r *manifests) verdictIn(ctx context.Context, tags []string) (format.Verdict, error) {
 	tag := format.NewestVerdict(tags)
 	if tag == "" {

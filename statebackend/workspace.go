@@ -222,7 +222,6 @@ func (l *Listing) recordTags() map[string][]format.WorkspaceTag {
 	return found
 }
 
-// maxBadRecords bounds how many unreadable records are skipped.
 const maxBadRecords = 100
 
 // errNoRecord says that a tag holds no record, not that a record arrived incomplete.

@@ -340,14 +340,12 @@ func (o Owned) View(ctx context.Context, workspace string, use func(state []byte
 	return v, err
 }
 
-// isKnownOf reports whether the owner was checked under the lock before.
 func (o Owned) isKnownOf(l *Lock) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.owner == o.owner && !l.hold.Lost && !l.released
 }
 
-// noteIn notes that the owner was checked under the lock.
 func (o Owned) noteIn(l *Lock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

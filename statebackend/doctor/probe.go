@@ -112,7 +112,6 @@ func newExamination(o Options) (*examination, error) {
 	return d, err
 }
 
-// connect opens a repository over a separate connection.
 func (d *examination) connect(reference string) (*oci.Repo, *watcher, error) {
 	w := &watcher{}
 	r, err := d.o.Open(reference, func(base http.RoundTripper) http.RoundTripper { w.base = base; return w })
@@ -259,7 +258,6 @@ func (d *examination) checkMove(ctx context.Context, v *format.Verdict) error {
 	return d.removeScratch(ctx, tag, second)
 }
 
-// keepsTag reports whether the registry refused to let this account move a tag.
 func keepsTag(err error) bool {
 	return errors.Is(err, oci.ErrExists) || errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnsupported)
 }
@@ -323,7 +321,6 @@ func (d *examination) checkCreateOnly(ctx context.Context, v *format.Verdict) er
 	return d.removeDigest(ctx, m)
 }
 
-// checkReferrers pushes a manifest with a subject.
 func (d *examination) checkReferrers(ctx context.Context, v *format.Verdict) error {
 	tag, subject, err := d.push(ctx, d.repo, "subject")
 	if err != nil {
@@ -410,7 +407,6 @@ func canDelete(err error) (bool, error) {
 	return false, err
 }
 
-// removeScratch deletes a scratch tag as far as the registry allows.
 func (d *examination) removeScratch(ctx context.Context, tag string, m oci.Manifest) error {
 	if err := d.removeDigest(ctx, m); err != nil || tag == "" {
 		return err

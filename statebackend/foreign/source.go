@@ -135,7 +135,6 @@ func orderedVersions(ctx context.Context, from *statebackend.Store, states []Sta
 	return versions, nil
 }
 
-// orderOf orders states by version, the current one last.
 func orderOf(s State) int64 {
 	if s.N == 0 {
 		return math.MaxInt64
@@ -176,7 +175,6 @@ func gunzip(b []byte, limit int64) ([]byte, error) {
 	return out, nil
 }
 
-// checkOrder rejects files that cannot be the versions of one state.
 func checkOrder(versions []Version) error {
 	for i, v := range versions[1:] {
 		switch last := versions[i]; {

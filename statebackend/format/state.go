@@ -137,7 +137,6 @@ func ParseStateTag(tag string) (StateTag, bool) {
 	return StateTag{Kind: UnlockMarker, Fragment: rest}, true
 }
 
-// cutVersion splits W-v<N>.
 func cutVersion(s string) (w string, n int64, ok bool) {
 	i := strings.LastIndex(s, "-v")
 	if i < 1 || !isDigits(s[i+2:]) || s[i+2] == '0' {
@@ -147,7 +146,6 @@ func cutVersion(s string) (w string, n int64, ok bool) {
 	return s[:i], n, err == nil
 }
 
-// cutClaim splits W-<12 digits>-<16 hex>.
 func cutClaim(s string) (StateTag, bool) {
 	const numberLen, xLen = 12, 16
 	x := len(s) - xLen

@@ -154,7 +154,6 @@ func (r WorkspaceRecord) Check() error {
 	return checkPairs("setting", r.Settings)
 }
 
-// checkPairs refuses tags or settings that cannot be stored.
 func checkPairs(kind string, pairs map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(pairs)) {
 		if key == "" {

@@ -83,7 +83,6 @@ const (
 	ownLockInfo = "http request without a lock"
 )
 
-// writeTime bounds a change under a lock of the client.
 const writeTime = time.Hour
 
 // takeLock locks for the server's owner, and ends a temporary lock that a killed server left. fresh
@@ -133,7 +132,6 @@ func (s *Server) forceUnlock(ctx context.Context, t target, id string) error {
 	return nil
 }
 
-// forceHeld ends the lock of the workspace, whichever client holds it.
 func (s *Server) forceHeld(ctx context.Context, t target) error {
 	held, err := t.store.Held(ctx, t.workspace)
 	if err != nil {

@@ -70,7 +70,6 @@ func (s *Server) noteChange(c access.Change) {
 	}
 }
 
-// target is the state that a request addresses.
 type target struct {
 	store     *statebackend.Store
 	name      string
@@ -108,10 +107,8 @@ func (s *Server) serveState(w http.ResponseWriter, r *http.Request) error {
 	return errMethod
 }
 
-// maxSegment bounds a name or workspace in a path.
 const maxSegment = 1024
 
-// parsePath reads /state/{name}/{workspace} from an escaped path.
 func parsePath(escaped string) (name, workspace string, err error) {
 	rest, ok := strings.CutPrefix(escaped, "/state/")
 	if !ok {

@@ -171,7 +171,6 @@ func asLostLock(err error) error {
 	return err
 }
 
-// readBody reads at most limit bytes and verifies the checksum if there is one.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	b, err := httpserve.ReadBody(w, r, limit)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {

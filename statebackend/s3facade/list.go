@@ -65,7 +65,6 @@ func (f *Facade) listObjects(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// keysUnder returns the sorted keys of all states under a prefix.
 func (f *Facade) keysUnder(ctx context.Context, prefix string) ([]string, error) {
 	if f.o.Taken != nil {
 		return nil, nil // the tools always assume the default workspace
@@ -115,7 +114,6 @@ func (f *Facade) workspaces(ctx context.Context, p Ref) ([]string, error) {
 	return names, nil
 }
 
-// probeWorkspaces checks the known workspaces one by one.
 func (f *Facade) probeWorkspaces(ctx context.Context, p Ref) ([]string, error) {
 	var names []string
 	for _, ws := range f.o.Workspaces {

@@ -40,7 +40,6 @@ type part struct {
 	size       int64
 }
 
-// uploads are the multipart uploads of one run.
 type uploads struct {
 	o     Options
 	write func(ctx context.Context, p Ref, state []byte) error // writes a complete state
@@ -49,7 +48,6 @@ type uploads struct {
 	open map[string]*upload
 }
 
-// close removes the files of unfinished uploads.
 func (all *uploads) close() error {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -61,7 +59,6 @@ func (all *uploads) close() error {
 	return err
 }
 
-// serve answers the four operations of a multipart upload.
 func (all *uploads) serve(w http.ResponseWriter, r *http.Request, p Ref) error {
 	q := r.URL.Query()
 	if r.Method == http.MethodPost && q.Has("uploads") {

@@ -70,7 +70,6 @@ func parseKey(key string) (o object, ok bool) {
 	return o, o.Remote && o.Repository != "" && o.Workspace == defaultWorkspace
 }
 
-// parseRemoteKey parses <repository>/<workspace>/<repository>/remote.
 func parseRemoteKey(o object, key string) (object, bool) {
 	key, ok := strings.CutSuffix(key, remoteSuffix)
 	parts := strings.Split(key, "/")

@@ -79,7 +79,6 @@ func payloadHashes() map[string]func() hash.Hash {
 	}
 }
 
-// newSums returns the hashes that a request announces.
 func newSums(h http.Header) checksums {
 	var sums checksums
 	trailer := http.CanonicalHeaderKey(strings.TrimSpace(h.Get("X-Amz-Trailer")))
@@ -101,7 +100,6 @@ func (c checksums) writers() []io.Writer {
 	return w
 }
 
-// verify compares each hash with the header, or else with the trailer.
 func (c checksums) verify(trailer http.Header) error {
 	for _, s := range c {
 		if s.want == "" {

@@ -19,7 +19,6 @@ import (
 // snapshotLife is how long the bytes that a HEAD read serve the GET that follows it.
 const snapshotLife = 10 * time.Second
 
-// snapshot is a state as a HEAD read it.
 type snapshot struct {
 	data []byte
 	read time.Time
@@ -148,7 +147,6 @@ func (f *Facade) noteWritten(p Ref, err error) {
 	f.written[p] = true
 }
 
-// removeWorkspace deletes a workspace; its versions stay.
 func (f *Facade) removeWorkspace(w http.ResponseWriter, r *http.Request, p Ref) error {
 	f.read.forgetHead(p)
 	ctx := context.WithoutCancel(r.Context())
@@ -164,7 +162,6 @@ func (f *Facade) removeWorkspace(w http.ResponseWriter, r *http.Request, p Ref) 
 	return nil
 }
 
-// serveBytes answers GET and HEAD, with ranges and conditions.
 func serveBytes(w http.ResponseWriter, r *http.Request, data []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("ETag", etag(data))

@@ -42,7 +42,6 @@ func (s *books) runsHere(r *statebackend.Record) bool {
 	return s.runs != nil && r != nil && r.Mode == modeRemote
 }
 
-// openRemote finds a workspace whose runs are executed here.
 func (s *books) openRemote(ctx context.Context, p workspaceRef) (located, error) {
 	at, err := s.stores.openWorkspace(ctx, p)
 	if err == nil {
@@ -83,7 +82,6 @@ func (c configurationID) asResource(a configurationAttributes) resource {
 	return resource{Type: configurationKind, ID: c.String(), Attributes: a}
 }
 
-// configurations are the routes of configurations to run.
 type configurations struct {
 	gate    *gate
 	books   *books

@@ -32,7 +32,6 @@ const (
 	maxLineage    = 256
 )
 
-// announcement describes the state that a client is going to store.
 type announcement struct {
 	Serial  *uint64
 	Lineage string
@@ -43,7 +42,6 @@ type announcement struct {
 	State []byte
 }
 
-// announcementDoc is the document that contains an announcement.
 type announcementDoc struct {
 	Data struct{ Attributes announcement }
 }
@@ -61,7 +59,6 @@ func (a announcement) check() error {
 	return nil
 }
 
-// versionWrites are the routes that announce states, and that store an earlier one again.
 type versionWrites struct {
 	gate     *gate
 	signer   signer
@@ -188,7 +185,6 @@ func (s stateWriter) mayWrite(err error, h commandID, t signedUpload) error {
 	return nil
 }
 
-// lockOfWrite returns the id of the lock that a single write takes.
 func lockOfWrite(lock string, serial uint64) string {
 	return lock + "-w" + strconv.FormatUint(serial, 10)
 }

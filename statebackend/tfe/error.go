@@ -19,7 +19,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// refusal is an error that this package itself answers with.
 type refusal struct {
 	status int
 	title  string // the text that the tools print first
@@ -40,14 +39,12 @@ func errAbsent(format string, args ...any) error {
 	return newRefusal(http.StatusNotFound, "not found", format, args...)
 }
 
-// errNoID says that no resource has the id.
 func errNoID() error { return errAbsent("no resource with this ID") }
 
 func malformedError(format string, args ...any) error {
 	return newRefusal(http.StatusBadRequest, "bad request", format, args...)
 }
 
-// invalidError is for a document with values that are not accepted.
 func invalidError(format string, args ...any) error {
 	return newRefusal(http.StatusUnprocessableEntity, "invalid attribute", format, args...)
 }

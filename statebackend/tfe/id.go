@@ -177,7 +177,6 @@ func parseWorkspaceID(id string, now time.Time) (workspaceRef, commandID, error)
 	return p, h, nil
 }
 
-// stateVersion is the parsed id of a state version.
 type stateVersion struct {
 	workspaceRef
 	n         int64     // of a stored version; 0: a version of a tool without versions
@@ -216,7 +215,6 @@ func parseVersionID(id string, now time.Time) (stateVersion, error) {
 	return v, nil
 }
 
-// output is the parsed id of an output.
 type output struct {
 	workspaceRef
 	n    int64

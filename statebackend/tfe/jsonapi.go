@@ -72,7 +72,6 @@ func sendDocument(w http.ResponseWriter, status int, d any) error {
 	return nil
 }
 
-// answerPage sends the part of a list that a request asks for.
 func answerPage[T any](w http.ResponseWriter, r *http.Request, all []T, show func(T) resource) error {
 	from, to, meta := readPage(r.URL.Query()).rangeOf(len(all))
 	list := make([]resource, 0, to-from)
@@ -82,7 +81,6 @@ func answerPage[T any](w http.ResponseWriter, r *http.Request, all []T, show fun
 	return sendDocument(w, http.StatusOK, document{Data: list, Meta: meta})
 }
 
-// noContent answers that a request succeeded, without a document.
 func noContent(w http.ResponseWriter) error {
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -156,7 +154,6 @@ const (
 	maxPageSize = 100
 )
 
-// page is the part of a list that a request asks for.
 type page struct{ number, size int }
 
 // pagination describes the position of a page in its list. Missing pages are null.

@@ -79,7 +79,6 @@ func (s *books) settleAll(ctx context.Context, organization string, all []stateb
 	return err
 }
 
-// filter selects the workspaces of a list.
 type filter struct {
 	name, wildcard string
 	tags, without  []string
@@ -122,7 +121,6 @@ func newFilter(organization string, q url.Values) (filter, error) {
 	return f, nil
 }
 
-// splitWords splits a comma-separated list.
 func splitWords(list string) []string {
 	return slices.DeleteFunc(strings.Split(list, ","), func(s string) bool { return s == "" })
 }

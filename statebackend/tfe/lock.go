@@ -16,7 +16,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// operation is the operation of locks that are taken through this API.
 const operation = "tfe.v2"
 
 // lockBody is the tools' body, which some versions of go-tfe do not wrap in a document.
@@ -29,7 +28,6 @@ type lockBody struct {
 	} `json:"data"`
 }
 
-// locks are the routes that lock and unlock workspaces.
 type locks struct {
 	gate   *gate
 	docs   workspaceDocs
@@ -43,7 +41,6 @@ func (s locks) addRoutes(t table) {
 	t.onWorkspace("POST", "workspaces/{id}/actions/force-unlock", manage, s.forceUnlock)
 }
 
-// locker takes locks of workspaces.
 type locker struct {
 	gate   *gate
 	stores *stores
@@ -73,7 +70,6 @@ func (s locks) lock(w http.ResponseWriter, r *http.Request, p workspaceRef, h co
 	return s.answerLock(w, r, p, h, g, &statebackend.Held{Info: info})
 }
 
-// lockInfo describes the caller as the holder of a lock.
 func (s locker) lockInfo(r *http.Request, p workspaceRef, h commandID, g access.Grant) statebackend.LockInfo {
 	return statebackend.LockInfo{
 		ID: lockIDOf(h, g.Caller), Operation: operation, Created: s.gate.now().UTC(), Who: s.holderName(r, g.Caller), Info: s.runPage(r, p, g),
@@ -170,7 +166,6 @@ func (s locker) takeIn(ctx context.Context, store *statebackend.Store, known *st
 	return l, fresh, err
 }
 
-// lockFree refuses a workspace that is locked, by any client.
 func lockFree(ctx context.Context, l *statebackend.Listing, workspace string) error {
 	held, err := l.Held(ctx, workspace)
 	if err != nil || held == nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// organizations are the routes of organizations and of the caller.
 type organizations struct {
 	gate       *gate
 	list       func(context.Context, access.Grant) ([]string, error) // Options.Organizations

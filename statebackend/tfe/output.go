@@ -21,7 +21,6 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// outputKind is the resource type of an output of a version.
 const outputKind = "state-version-outputs"
 
 // outputs are the outputs of one version, sorted by name.
@@ -145,7 +144,6 @@ func (s outputRoutes) currentOutputs(w http.ResponseWriter, r *http.Request, p w
 	return sendDocument(w, http.StatusOK, document{Data: o.list()})
 }
 
-// versionOutputs answers with the outputs of one version, in pages.
 func (s outputRoutes) versionOutputs(w http.ResponseWriter, r *http.Request, id namedVersion) error {
 	if id.pending {
 		return errAbsent("this version is being uploaded")
@@ -158,7 +156,6 @@ func (s outputRoutes) versionOutputs(w http.ResponseWriter, r *http.Request, id 
 	return answerPage(w, r, o.list(), func(one resource) resource { return one })
 }
 
-// showOutput answers with one output, including its value.
 func (s outputRoutes) showOutput(w http.ResponseWriter, r *http.Request) error {
 	id, err := parseOutputID(r.PathValue("id"))
 	if err != nil {
@@ -180,7 +177,6 @@ func (s outputRoutes) showOutput(w http.ResponseWriter, r *http.Request) error {
 	return sendDocument(w, http.StatusOK, document{Data: data})
 }
 
-// openOutputs reads the outputs of version n of an existing workspace.
 func (s outputRoutes) openOutputs(r *http.Request, g access.Grant, p workspaceRef, n int64) (outputs, func(), error) {
 	at, err := s.stores.openWorkspace(r.Context(), p)
 	if err != nil {

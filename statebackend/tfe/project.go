@@ -30,7 +30,6 @@ func (p projects) addRoutes(t table) {
 	t.addRoute("DELETE", "projects/{id}", handleOne(p.gate.findProject, manage, p.delete))
 }
 
-// namedProject is a project that a request names.
 type namedProject struct {
 	organization, name string
 	g                  access.Grant
@@ -78,7 +77,6 @@ func (p projects) list(w http.ResponseWriter, r *http.Request, organization stri
 	return answerPage(w, r, names, func(name string) resource { return projectResource(organization, name) })
 }
 
-// projectBody is the body of a request that creates or changes a project.
 type projectBody struct {
 	Data struct {
 		Attributes struct {

@@ -199,7 +199,6 @@ func (s runRoutes) queueRun(ctx context.Context, c configurationID, o RunOptions
 	return run, nil
 }
 
-// runError turns an error of [Runs] into an answer.
 func runError(err error) error {
 	switch {
 	case errors.Is(err, ErrNoRun):
@@ -221,7 +220,6 @@ type runReader struct {
 	runs Runs
 }
 
-// findRun returns the run that the id in the path names.
 func (s runReader) findRun(r *http.Request, prefix string, action rights.Action) (runID, access.Grant, error) {
 	id, err := parseRunID(r.PathValue("id"), prefix)
 	if err != nil {
@@ -272,7 +270,6 @@ type runAttributes struct {
 	ErrorMessage string          `json:"error-message,omitempty"`
 }
 
-// isConfirmable reports whether the plan of a run can be approved.
 func (r Run) isConfirmable() bool {
 	return r.Status == RunPlanned || r.Status == RunPlannedAndSaved
 }

@@ -36,7 +36,6 @@ func (r runID) withPrefix(prefix string) string {
 // String returns the id of the run.
 func (r runID) String() string { return r.withPrefix(runPrefix) }
 
-// prefixOf returns the prefix of the ids of a phase.
 func prefixOf(p Phase) string {
 	if p == PhaseApply {
 		return applyPrefix
@@ -44,7 +43,6 @@ func prefixOf(p Phase) string {
 	return planPrefix
 }
 
-// parseRunID parses an id made by [runID.withPrefix].
 func parseRunID(id, prefix string) (runID, error) {
 	p, record, tail, err := parseRecordID(id, prefix)
 	if err != nil {
@@ -121,10 +119,8 @@ func (c configurationID) isProvisional() bool { return c.flagBits()&flagProvisio
 // createdAt returns when the upload was announced, to the second.
 func (c configurationID) createdAt() time.Time { return timeOfUpload(c.hex) }
 
-// timeOfUpload returns when the upload with this id was announced.
 func timeOfUpload(hex string) time.Time { return time.Unix(hexDigits(hex[:8]), 0) }
 
-// hexDigits returns the number that hex digits of an id encode.
 func hexDigits(s string) int64 {
 	n, err := strconv.ParseInt(s, 16, 64)
 	if err != nil {

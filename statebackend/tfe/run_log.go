@@ -60,7 +60,6 @@ func (r Run) phaseStatus(p Phase) string {
 	return "finished"
 }
 
-// phases are the routes of plans, of applies and of their logs.
 type phases struct {
 	reader runReader
 	signer signer
@@ -91,7 +90,6 @@ func (s phases) phaseResource(r *http.Request, id runID, run Run, g access.Grant
 	}}, nil
 }
 
-// showPhase returns the handler of plans or of applies.
 func (s phases) showPhase(p Phase) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id, run, g, err := s.reader.readNamed(r, prefixOf(p))
@@ -114,7 +112,6 @@ func (r runID) logHeader(p Phase) string {
 	return fmt.Sprintf("%c%s\n%s\n\n", startOfText, r.workspaceRef, r)
 }
 
-// readLog answers with a part of a log.
 func (s phases) readLog(w http.ResponseWriter, r *http.Request) error {
 	t, err := s.signer.redeem(r.PathValue("token"))
 	if err != nil {
@@ -263,7 +260,6 @@ func decodeExactly(b []byte, v any) error {
 	return d.Decode(v)
 }
 
-// redactChange replaces the sensitive values in a change.
 func redactChange(change map[string]any) {
 	same := reflect.DeepEqual(change["before"], change["after"])
 	for side, other := range map[string]string{"before": "old", "after": "new"} {

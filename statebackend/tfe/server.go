@@ -78,7 +78,6 @@ func New(o Options) http.Handler {
 	return newTable(o).handler()
 }
 
-// prefix is the path of all routes.
 const prefix = "/api/v2/"
 
 // newTable makes the handlers and their routes. HEAD works like GET, which changes nothing.
@@ -234,7 +233,6 @@ func (s *gate) mayAll(g access.Grant, action rights.Action, organization string)
 	return g.May(right)
 }
 
-// mayChangeSets reports whether a caller may change the variable sets of an organization.
 func (s *gate) mayChangeSets(g access.Grant, organization string) bool {
 	return s.mayAll(g, rights.Write, organization) && s.mayAll(g, rights.Run, organization)
 }
@@ -280,7 +278,7 @@ func (s *gate) isReserved(name string) bool {
 	return false
 }
 
-// handleOne makes a handler of one for what resolve finds and allows.
+// handleOne makes a handler that calls do with what resolve finds and allows.
 func handleOne[T any](resolve func(*http.Request, rights.Action) (T, error), action rights.Action, do func(http.ResponseWriter, *http.Request, T) error) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		found, err := resolve(r, action)
@@ -296,7 +294,6 @@ func (t table) onWorkspace(method, path string, action rights.Action, h workspac
 	t.addRoute(method, path, t.gate.workspaceHandler(action, h))
 }
 
-// onOrganization adds a route with an organization in its path.
 func (t table) onOrganization(method, path string, action rights.Action, h func(http.ResponseWriter, *http.Request, string, access.Grant) error) {
 	t.addRoute(method, path, func(w http.ResponseWriter, r *http.Request) error {
 		name, g, err := t.gate.allowOrganization(r, action)

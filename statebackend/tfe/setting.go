@@ -52,10 +52,8 @@ const (
 	settingFolder       = "working-directory"
 )
 
-// deciding are the settings that decide about runs.
 var deciding = [...]string{settingAutoApply, settingAllowDestroy, settingSpeculative}
 
-// runDecisions returns what a record says about runs.
 func runDecisions(r statebackend.Record) variables.Settings {
 	d := variables.Settings{Workspace: r.Workspace, Project: r.Project, Mode: r.Mode, Options: map[string]string{}}
 	for _, name := range deciding {
@@ -109,7 +107,6 @@ func (s *books) settleRemote(ctx context.Context, at *located) error {
 
 func defaultSetting(name string) bool { return name != settingAutoApply }
 
-// isOn returns a setting of a workspace.
 func isOn(r *statebackend.Record, name string) bool {
 	if r != nil && r.Settings[name] != "" {
 		return r.Settings[name] == "true"
@@ -121,7 +118,6 @@ func isEmptyJSON(raw json.RawMessage) bool {
 	return len(raw) == 0 || bytes.Equal(raw, []byte("null")) || bytes.Equal(raw, []byte(`""`))
 }
 
-// whyRefused returns the reason why a setting cannot be stored.
 func (a requestedSettings) whyRefused() error {
 	given := func(b *bool) bool { return b != nil && *b }
 	switch {
@@ -154,13 +150,11 @@ func (a requestedSettings) checkTool() error {
 	return nil
 }
 
-// sameRuns reports whether two records agree in the settings that affect runs.
 func sameRuns(a, b *statebackend.Record) bool {
 	return isOn(a, settingAutoApply) == isOn(b, settingAutoApply) && isOn(a, settingAllowDestroy) == isOn(b, settingAllowDestroy) &&
 		isOn(a, settingSpeculative) == isOn(b, settingSpeculative)
 }
 
-// keepSettings stores the settings in a record.
 func (a requestedSettings) keepSettings(r *statebackend.Record) error {
 	if err := a.whyRefused(); err != nil {
 		return err

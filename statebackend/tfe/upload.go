@@ -31,7 +31,6 @@ const (
 	maxDuplicate = 2 << 30
 )
 
-// uploads are the routes that receive what was announced.
 type uploads struct {
 	gate           *gate
 	signer         signer
@@ -174,7 +173,6 @@ func recordWrite(g access.Grant, p workspaceRef, c access.Change, v statebackend
 	g.Record(p.String(), c.Ended(status))
 }
 
-// asChange returns the write of a signed upload as the record names it.
 func (t signedUpload) asChange() access.Change {
 	return access.Change{Action: rights.Write, Lock: t.Lock, Detail: fmt.Sprintf("serial %d", t.Serial)}
 }

@@ -222,7 +222,6 @@ func (v variableRoutes) listAll(w http.ResponseWriter, r *http.Request, h holder
 	return h.sendVariables(w, r, variables.Counting(own, sets))
 }
 
-// listApplied returns the variables of a workspace and of the sets that it uses.
 func (v variableRoutes) listApplied(ctx context.Context, h holder) ([]variables.Variable, []variables.Applied, error) {
 	set, err := h.book.Settings(ctx, h.workspace)
 	if err != nil {
@@ -234,7 +233,6 @@ func (v variableRoutes) listApplied(ctx context.Context, h holder) ([]variables.
 // projectName returns the name of a project; "" is the default one.
 func projectName(project string) string { return cmp.Or(project, defaultProject) }
 
-// variableBody is the body that creates or changes a variable; nil: not set.
 type variableBody struct {
 	Data struct {
 		Attributes struct {
@@ -296,7 +294,6 @@ func (v variableRoutes) checkVariable(one variables.Variable, others []variables
 	return nil
 }
 
-// isTaken reports whether another variable has the key.
 func isTaken(one variables.Variable, others []variables.Variable) bool {
 	return slices.ContainsFunc(others, func(o variables.Variable) bool {
 		return o.ID != one.ID && o.Key == one.Key && o.Category == one.Category
@@ -350,7 +347,6 @@ func (v variableRoutes) makeVariable(w http.ResponseWriter, r *http.Request, h h
 	return sendDocument(w, http.StatusCreated, document{Data: h.variableResource(one)})
 }
 
-// keepVariable stores a variable and records the change.
 func (v variableRoutes) keepVariable(r *http.Request, h holder, one variables.Variable, action string) error {
 	others, err := h.variables(r.Context())
 	if err != nil {
@@ -395,7 +391,6 @@ func (h holder) recordVariable(one variables.Variable, action string, status int
 	h.g.Record(h.String(), access.Change{Action: rights.Action("variable-" + action), Version: variablePrefix + one.ID, Detail: detail, Status: status})
 }
 
-// explainFull turns an error of a book into an answer.
 func explainFull(err error) error {
 	if errors.Is(err, variables.ErrFull) {
 		return invalidError("%w", err)

@@ -184,7 +184,6 @@ func (s setRoutes) answerSets(w http.ResponseWriter, r *http.Request, g access.G
 	return answerPage(w, r, sets, func(set variables.Set) resource { return s.setResource(g, organization, set, uses) })
 }
 
-// refs is a list of resources in a body.
 type refs struct {
 	Data []ref `json:"data"`
 }
@@ -231,7 +230,6 @@ func (b setBody) applyTo(to *variables.Set) error {
 	return nil
 }
 
-// usesNamed returns the uses that the relationships of a body name.
 func (s setRoutes) usesNamed(r *http.Request, organization, set, kind string, list []ref) ([]variables.Use, error) {
 	if len(list) > maxUses {
 		return nil, invalidError("more than %d %s at once", maxUses, kind)
@@ -283,7 +281,6 @@ func (s setRoutes) create(w http.ResponseWriter, r *http.Request) error {
 	return s.keepSet(w, r, h, set, body, "create", http.StatusCreated)
 }
 
-// keepSet stores a set with the uses in a body, and answers with it.
 func (s setRoutes) keepSet(w http.ResponseWriter, r *http.Request, h holder, set variables.Set, body setBody, action string, status int) error {
 	sets, uses, err := h.book.Sets(r.Context())
 	if err != nil {
@@ -384,7 +381,6 @@ func (s setRoutes) delete(w http.ResponseWriter, r *http.Request, h holder) erro
 	return noContent(w)
 }
 
-// useHandler returns the handler that adds a set to workspaces or projects, or removes it.
 func (s setRoutes) useHandler(gone bool) func(http.ResponseWriter, *http.Request, holder) error {
 	return func(w http.ResponseWriter, r *http.Request, h holder) error {
 		var body refs

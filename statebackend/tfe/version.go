@@ -18,7 +18,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// versionKind is the resource type of a state version.
 const versionKind = "state-versions"
 
 // The statuses of a version.
@@ -42,7 +41,6 @@ type versionAttributes struct {
 	JSONUpload string `json:"hosted-json-state-upload-url,omitempty"`
 }
 
-// versions are the routes that read states.
 type versions struct {
 	gate    *gate
 	stores  *stores
@@ -165,7 +163,6 @@ func deletedSince(h commandID, v statebackend.Version, err error) bool {
 	return errors.Is(err, oci.ErrNotFound) && h != "" && v.Deleted && !v.Created.Before(h.createdAt())
 }
 
-// deletedUnder is the error for a command whose workspace was deleted.
 func deletedUnder(p workspaceRef) error {
 	return conflictError("workspace was deleted", "workspace %q was deleted after this command started: run it again", p)
 }
@@ -244,7 +241,6 @@ func (s versions) answerVersion(w http.ResponseWriter, r *http.Request, g access
 	return sendDocument(w, http.StatusOK, d)
 }
 
-// includesRelated reports whether a request asks for related resources.
 func includesRelated(r *http.Request, name string) bool {
 	return slices.Contains(strings.Split(r.URL.Query().Get("include"), ","), name)
 }
@@ -348,7 +344,6 @@ func (s versions) findUploaded(r *http.Request, g access.Grant, id stateVersion)
 	return resource{Type: versionKind, ID: r.PathValue("id"), Attributes: versionAttributes{Serial: id.serial, Status: statusPending}}, nil
 }
 
-// filteredWorkspace returns the workspace that a request names by a filter.
 func filteredWorkspace(r *http.Request) (workspaceRef, error) {
 	q := r.URL.Query()
 	p := workspaceRef{q.Get("filter[organization][name]"), q.Get("filter[workspace][name]")}
@@ -358,7 +353,6 @@ func filteredWorkspace(r *http.Request) (workspaceRef, error) {
 	return p, nil
 }
 
-// listVersions answers with the history of one workspace, newest first.
 func (s versions) listVersions(w http.ResponseWriter, r *http.Request) error {
 	p, err := filteredWorkspace(r)
 	if err != nil {
@@ -453,7 +447,6 @@ func (s versions) fromLock(r *http.Request, id stateVersion) ([]byte, error) {
 // smallState is the size, in bytes, up to which a state needs no reserved memory.
 const smallState = 1 << 20
 
-// acquireRead reserves memory for a state that is being read.
 func acquireRead(memory *service.Limiter[string], g access.Grant, state []byte) (release func(), err error) {
 	if len(state) <= smallState {
 		return func() {}, nil

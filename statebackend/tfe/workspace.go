@@ -50,7 +50,6 @@ type workspaceAttributes struct {
 // anyTool is the tool version that accepts any. The tools compare any other with their own.
 const anyTool = "latest"
 
-// workspaces are the routes that read workspaces.
 type workspaces struct {
 	gate    *gate
 	stores  *stores
@@ -68,7 +67,6 @@ func (s workspaces) addRoutes(t table) {
 
 var workspacePaths = [...]string{"organizations/{organization}/workspaces/{workspace}", "workspaces/{id}"}
 
-// workspaceDocs describes workspaces to clients.
 type workspaceDocs struct {
 	gate   *gate
 	finder *finder
@@ -139,7 +137,6 @@ func (s workspaceDocs) forClient(r *http.Request, w resource) resource {
 	return w
 }
 
-// withLock adds the lock to a workspace.
 func (w resource) withLock(l *statebackend.Held) resource {
 	a, ok := w.Attributes.(workspaceAttributes)
 	if !ok {
@@ -307,7 +304,6 @@ func (l tagList) removeFrom(r *statebackend.Record) error {
 	return nil
 }
 
-// tags are the routes of the tags of workspaces.
 type tags struct {
 	gate    *gate
 	stores  *stores
@@ -331,7 +327,6 @@ func (s tags) changeTags(change func(tagList, *statebackend.Record) error) works
 	}
 }
 
-// editTags changes the tags of a workspace according to the body of the request.
 func (s tags) editTags(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant, change func(tagList, *statebackend.Record) error) (statebackend.Record, error) {
 	var body tagList
 	if err := s.gate.readBody(w, r, smallBody, &body); err != nil {
@@ -346,7 +341,6 @@ type binding struct {
 	Value string `json:"value"`
 }
 
-// tagBindings returns the tags of a workspace as resources of the route's type.
 func tagBindings(kind string, r *statebackend.Record) []resource {
 	list := []resource{}
 	if r != nil {

@@ -39,7 +39,6 @@ type located struct {
 	workspace string              // the name of the workspace in store
 }
 
-// stores finds workspaces in the registry.
 type stores struct {
 	gate *gate
 	open func(ctx context.Context, name string) (*statebackend.Store, error) // Options.Open
@@ -133,7 +132,6 @@ func (at located) isPresent(ctx context.Context) (bool, error) {
 	return states.Exists(ctx, at.workspace)
 }
 
-// openWorkspace finds an existing workspace.
 func (s *stores) openWorkspace(ctx context.Context, p workspaceRef) (located, error) {
 	at, err := s.locate(ctx, p)
 	if err != nil {
@@ -145,7 +143,6 @@ func (s *stores) openWorkspace(ctx context.Context, p workspaceRef) (located, er
 	return at, nil
 }
 
-// mustExist refuses a workspace that does not exist.
 func (at located) mustExist(ctx context.Context) error {
 	ok, err := at.isPresent(ctx)
 	if err == nil && !ok {
@@ -265,7 +262,6 @@ func (s *gate) namedWorkspace(r *http.Request) (workspaceRef, commandID, error) 
 	return p, "", nil
 }
 
-// maxFound bounds how many ids a finder remembers.
 const maxFound = 10_000
 
 func (f *finder) issueID(p workspaceRef) string {

@@ -46,7 +46,6 @@ func (b *workspaceBody) ofTool(r *http.Request) {
 	}
 }
 
-// applyTo writes a body into a record.
 func (b workspaceBody) applyTo(organization string, r *statebackend.Record) error {
 	a := b.Data.Attributes
 	rel := b.Data.Relationships
@@ -138,7 +137,6 @@ var newName = text.Pattern(`^[A-Za-z0-9_.-]{1,90}$`)
 // repeated is how long an equal POST is the repetition of one whose answer was lost.
 const repeated = 10 * time.Minute
 
-// workspaceWrites are the routes that create, change and delete workspaces.
 type workspaceWrites struct {
 	gate    *gate
 	docs    workspaceDocs

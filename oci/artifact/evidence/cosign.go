@@ -49,7 +49,6 @@ func (s CosignSignature) Signed() []byte {
 	return s.Payload
 }
 
-// cosignPayload is the simple-signing document.
 type cosignPayload struct {
 	Critical struct {
 		Identity struct {
@@ -195,7 +194,6 @@ func signatureLayers(image ocispec.Manifest, reference string) ([]oci.Descriptor
 	return layers, nil
 }
 
-// sameSignature returns a predicate for layers with the same signature.
 func sameSignature(as oci.Descriptor) func(oci.Descriptor) bool {
 	return func(d oci.Descriptor) bool {
 		return d.Digest == as.Digest && d.Annotations[annCosign] == as.Annotations[annCosign]
@@ -325,7 +323,6 @@ func (f *Referrers) Signatures(ctx context.Context) iter.Seq2[CosignSignature, e
 	}
 }
 
-// yieldCosign yields the signatures in layers, or the error.
 func (f *Referrers) yieldCosign(ctx context.Context, layers []oci.Descriptor, err error, yield func(CosignSignature, error) bool) bool {
 	var all []CosignSignature
 	if err == nil {
@@ -373,7 +370,6 @@ func (f *Referrers) layers(ctx context.Context, types ...string) (cosign, bundle
 	return cosign, bundles, nil
 }
 
-// isUnreadable reports whether err means that a referrer is missing or cannot be read.
 func isUnreadable(err error) bool {
 	return errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrTooLarge) || errors.Is(err, oci.ErrCorrupt)
 }

@@ -66,7 +66,6 @@ type Acquired struct {
 	Err    error
 }
 
-// afterClaim is the next step after the own claim has ended.
 type afterClaim uint8
 
 const (
@@ -295,7 +294,6 @@ func (a *Acquirer) afterOvertake(r Reply) Request {
 	return a.overtakeDoomed()
 }
 
-// makeClaim picks the number from the last list and requests the claim.
 func (a *Acquirer) makeClaim() Request {
 	a.attempt++
 	skip := int64(reach)
@@ -426,7 +424,6 @@ func (a *Acquirer) afterConfirmList(r Reply) Request {
 	return a.winLock()
 }
 
-// handleUnfit handles a list in which our claim has ended or is missing.
 func (a *Acquirer) handleUnfit(v Snapshot) (Request, bool) {
 	switch {
 	case v.Ended[a.Claim] != 0 && a.Resume:

@@ -134,7 +134,6 @@ func (f *Forcer) chooseDoomed() Request {
 	return f.endForce()
 }
 
-// endAll ends the claims that the last list showed.
 func (f *Forcer) endAll() Request {
 	if f.rounds++; f.rounds > maxRounds {
 		f.Result.Err = ErrBeside

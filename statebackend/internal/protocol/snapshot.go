@@ -39,7 +39,6 @@ type Snapshot struct {
 	Pointer bool               // state-W
 }
 
-// ending is how a tombstone ended a claim.
 type ending uint8
 
 const (
@@ -98,7 +97,6 @@ func (v Snapshot) Live() []ClaimID {
 // Alive reports whether a claim is listed and has no tombstone.
 func (v Snapshot) Alive(c ClaimID) bool { return v.Has(c) && v.Ended[c] == 0 }
 
-// withoutClaim returns a copy of the snapshot in which a claim is not listed.
 func (v Snapshot) withoutClaim(c ClaimID) Snapshot {
 	v.Claims = slices.DeleteFunc(slices.Clone(v.Claims), func(other ClaimID) bool { return other == c })
 	return v
@@ -137,7 +135,6 @@ func (v Snapshot) isOvertaken(version int64) bool {
 	return false
 }
 
-// withTombstone returns a copy of the snapshot with one more tombstone.
 func (v Snapshot) withTombstone(c ClaimID, how ending) Snapshot {
 	ended := make(map[ClaimID]ending, len(v.Ended)+1)
 	maps.Copy(ended, v.Ended)

@@ -107,5 +107,4 @@ const maxRepeats = 4
 // Again returns the wait before a write with a lost answer is repeated.
 func Again() Pause { return Pause{100 * time.Millisecond, 400 * time.Millisecond} }
 
-// contentionWait returns the wait of the smallest of several live claims.
 func contentionWait() Pause { return Pause{100 * time.Millisecond, 800 * time.Millisecond} }

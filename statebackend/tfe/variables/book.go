@@ -227,7 +227,6 @@ func (l *Listing) Sets(ctx context.Context) ([]Set, []Use, error) {
 	return sets, uses, nil
 }
 
-// ofWorkspace reads what belongs to a workspace.
 func (l *Listing) ofWorkspace(ctx context.Context, workspace string) ([]record, error) {
 	its := parentHash(kindWorkspace, workspace)
 	records, err := l.readRecords(ctx, func(t tag) bool { return t.kind == kindUse || t.parent == its })
@@ -335,7 +334,6 @@ func (b Book) corruptRecord(t tag) error {
 	return fmt.Errorf("%s:%s is no variable, set or use of one: %w", b.Repo, t, oci.ErrCorrupt)
 }
 
-// wantedTags returns the tags of the ids whose newest tag is wanted.
 func (l *Listing) wantedTags(want func(tag) bool) [][]tag {
 	var ids [][]tag
 	for _, tags := range l.ids {

@@ -84,7 +84,6 @@ func parseLiteral(words string) (json.RawMessage, error) {
 	return b, nil
 }
 
-// maxLiteralLevels bounds the nesting of a value.
 const maxLiteralLevels = 64
 
 // isLiteral reports whether an expression is a literal, nested at most levels deep.
@@ -111,7 +110,6 @@ func isLiteral(e hclsyntax.Expression, levels int) bool {
 	return false
 }
 
-// literalKey reports whether the key of an object is a name or a literal.
 func literalKey(e hclsyntax.Expression, levels int) bool {
 	key, ok := e.(*hclsyntax.ObjectConsKeyExpr)
 	if !ok {

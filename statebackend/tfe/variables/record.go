@@ -70,7 +70,6 @@ type record struct {
 	Updated  time.Time         `json:"updated"`
 }
 
-// markDeleted turns the record into that of a deleted object.
 func (r *record) markDeleted(by string, now time.Time) {
 	if r.Variable != nil {
 		one := *r.Variable // another reader may have the record

@@ -67,7 +67,6 @@ func (v Variable) checkHidden(parts ...string) error {
 	return nil
 }
 
-// literalJSON returns the JSON value of a variable of the configuration.
 func (v Variable) literalJSON() (json.RawMessage, error) {
 	if v.HCL {
 		return parseLiteral(v.Value)
@@ -132,7 +131,6 @@ type Given struct {
 	Masked      []string // values to hide in logs
 }
 
-// layer is the variables of one rank.
 type layer struct {
 	rank int
 	name string // of the set; "": the workspace

@@ -188,7 +188,6 @@ func (l *Listing) writeRecord(ctx context.Context, r record) error {
 	return nil
 }
 
-// isBeside reports whether a tag is of the same kind and owner.
 func (t tag) isBeside(other tag) bool { return t.kind == other.kind && t.parent == other.parent }
 
 func (b Book) putRecord(ctx context.Context, t tag, r record) (oci.Manifest, error) {
@@ -238,7 +237,6 @@ func (b Book) putRecord(ctx context.Context, t tag, r record) (oci.Manifest, err
 	}
 }
 
-// removeRecord removes a record, and reports whether it is gone.
 func (b Book) removeRecord(ctx context.Context, t tag) bool {
 	d, err := b.Repo.Resolve(ctx, t.String())
 	if err == nil {
