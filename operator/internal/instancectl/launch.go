@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // create launches a template: it claims a free member of the pool, or creates an
@@ -68,7 +69,7 @@ func (s *Store) claim(ctx context.Context, c lifecycle.Command, e lifecycle.Crea
 	o.Spec.Name = e.Name
 	o.Spec.TTL = formatDuration(e.TTL)
 	s.assign(o, c, e)
-	if err := s.client.Update(ctx, o); err != nil {
+	if err := s.client.Patch(ctx, o, verdict.Exact(member)); err != nil {
 		return err
 	}
 	s.overlay.rememberWrite(o)

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // Store is the store of the portal of a cluster: it reads objects from a cache and writes
@@ -290,7 +291,7 @@ func (s *Store) writeCommand(ctx context.Context, c lifecycle.Command, o *v1alph
 	default:
 		return errors.ErrUnsupported
 	}
-	if err := s.client.Update(ctx, changed); err != nil {
+	if err := s.client.Patch(ctx, changed, verdict.Exact(o)); err != nil {
 		return writeFailure(o.Name, err)
 	}
 	s.overlay.rememberWrite(changed)

@@ -165,13 +165,16 @@ func (p *reconciliation) keepStatus(ctx context.Context, o *v1alpha1.Instance, r
 		return false, nil
 	}
 	v.Report(p.c.events, o, o.Status.Conditions)
-	return true, p.putStatus(ctx, next)
+	return true, p.putStatus(ctx, o, next)
 }
 
-// putStatus writes the whole status of an Instance: a merge patch would drop each null in its
-// record.
-func (p *reconciliation) putStatus(ctx context.Context, o *v1alpha1.Instance) error {
-	if err := p.c.client.Status().Update(ctx, o); err != nil {
+// putStatus writes the status of an Instance as it is to be from now on.
+func (p *reconciliation) putStatus(ctx context.Context, before, o *v1alpha1.Instance) error {
+	if p.restored[o.Name] { // what was restored is in no status
+		before = before.DeepCopy()
+		before.Status = v1alpha1.InstanceStatus{}
+	}
+	if err := p.c.client.Status().Patch(ctx, o, verdict.Exact(before)); err != nil {
 		if apierrors.IsNotFound(err) {
 			p.c.overlay.forgetObject(o.UID)
 		}
@@ -195,7 +198,7 @@ func (p *reconciliation) writeUnrecorded(ctx context.Context, o *v1alpha1.Instan
 	next.Status.Handled = h
 	next.Status.ObservedGeneration = o.Generation
 	verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonRefused, Message: h.Refused}.Say(p.c.events, o, &next.Status.Conditions)
-	return true, p.putStatus(ctx, next)
+	return true, p.putStatus(ctx, o, next)
 }
 
 // finish removes what is left of an ended instance, then its object.
@@ -221,7 +224,7 @@ func (p *reconciliation) writeStuck(ctx context.Context, o *v1alpha1.Instance, w
 	if equality.Semantic.DeepEqual(o.Status, next.Status) {
 		return nil
 	}
-	return p.putStatus(ctx, next)
+	return p.putStatus(ctx, o, next)
 }
 
 // emptyInstance removes what is left of an instance in the cluster, and reports whether all is
@@ -279,7 +282,7 @@ func (p *reconciliation) createMember(ctx context.Context, r *lifecycle.Record) 
 		return false, fmt.Errorf("a member of the pool of %s: %w", r.Template, err)
 	}
 	p.c.overlay.rememberWrite(o)
-	o.Status.Handled = requestedNow(o)
+	p.news[o.Name] = requestedNow(o)
 	return p.keepStatus(ctx, o, r)
 }
 

@@ -116,9 +116,10 @@ func cleanUp(ctx context.Context, x *object) (time.Duration, error) {
 		return 0, err
 	}
 	x.before = x.status // the object is deleted, so its status is not written
+	before := x.o.DeepCopy()
 	if controllerutil.RemoveFinalizer(x.o, v1alpha1.FinalizerRun) {
 		x.emitEvent("Destroyed", "nothing is left of it in the cluster")
-		return 0, client.IgnoreNotFound(x.Client.Update(ctx, x.o))
+		return 0, client.IgnoreNotFound(x.Client.Patch(ctx, x.o, verdict.Since(before)))
 	}
 	return 0, nil
 }

@@ -162,8 +162,9 @@ func (x *object) locate() {
 }
 
 func (x *object) reconcileRun(ctx context.Context) (time.Duration, error) {
+	before := x.o.DeepCopy()
 	if controllerutil.AddFinalizer(x.o, v1alpha1.FinalizerRun) {
-		if err := x.Client.Update(ctx, x.o); err != nil {
+		if err := x.Client.Patch(ctx, x.o, verdict.Since(before)); err != nil {
 			return 0, err
 		}
 	}

@@ -5,16 +5,19 @@ package verdict
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"time"
 
+	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -144,6 +147,38 @@ func Update(ctx context.Context, c client.Client, o client.Object, say func()) e
 // other clients since then. Fields that this version of the operator does not know stay.
 func Since(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}
+
+// Exact is like [Since], but nulls in values stay, which a merge patch takes as removals.
+func Exact(before client.Object) client.Patch { return exact{before} }
+
+type exact struct{ before client.Object }
+
+func (exact) Type() types.PatchType { return types.JSONPatchType }
+
+func (p exact) Data(o client.Object) ([]byte, error) {
+	var texts [2][]byte
+	for i, object := range []client.Object{p.before, o} {
+		all := map[string]json.RawMessage{}
+		b, err := json.Marshal(object)
+		if err == nil {
+			err = json.Unmarshal(b, &all)
+		}
+		if string(all["status"]) == "{}" {
+			delete(all, "status") // it may not exist, and nothing can be added below it then
+		}
+		if err == nil {
+			texts[i], err = json.Marshal(all)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	ops, err := jsonpatch.CreatePatch(texts[0], texts[1])
+	if err != nil || len(ops) == 0 {
+		return []byte("[]"), err
+	}
+	return json.Marshal(append(ops, jsonpatch.NewOperation("replace", "/metadata/resourceVersion", p.before.GetResourceVersion())))
 }
 
 // Problem is an error that a user has to correct, or that is temporary.
