@@ -317,8 +317,8 @@ func isValidID(id string) bool {
 }
 
 // Launch is [Create] for a stored request: an instance with a given ID, or a claimed pool member.
-// What Create would refuse becomes a record: [Rejected] for one that was never made; a claimed
-// member is destroyed without an owner.
+// What Create would refuse becomes a record: [Rejected] for one that was never made, whose launch
+// may be decided again; a claimed member is destroyed without an owner.
 type Launch struct {
 	ID, Of string // Of: name of the template, which may not exist
 	Create
@@ -334,6 +334,9 @@ func isClaimable(r *Record) bool {
 // applyTo decides a stored launch request.
 func (e Launch) applyTo(tx *tx) (Answer, error) {
 	r := tx.doc.Records[e.ID]
+	if r != nil && r.IsRefusedLaunch() {
+		r = nil
+	}
 	if r != nil && !isClaimable(r) || !isValidID(e.ID) {
 		return Answer{}, newRefusal(ErrPhase, "instance %s was already launched", clipForeign(e.ID, 32))
 	}
@@ -359,6 +362,11 @@ func (e Launch) applyTo(tx *tx) (Answer, error) {
 	tx.recordEvent(r, "rejected", refused)
 	startDestroy(tx, r, refused)
 	return Answer{Status: 200, Record: r}, nil
+}
+
+// IsRefusedLaunch reports whether a record is of a [Launch] that was refused at once.
+func (r *Record) IsRefusedLaunch() bool {
+	return r.Phase == Rejected && r.FinishedAt.Equal(r.CreatedAt)
 }
 
 // rejectLaunch adds the record of an instance that is never made.

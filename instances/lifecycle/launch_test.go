@@ -40,10 +40,13 @@ func TestLaunch(t *testing.T) {
 	if r := w.launch("abcdefghjq", requested(), ""); r.Phase != lifecycle.Requested {
 		t.Errorf("a request: %+v", r)
 	}
-	for _, id := range []string{"abcdefghjk", "abcdefghjn", "x"} {
+	for _, id := range []string{"abcdefghjk", "x"} {
 		if _, _, _, err := (&lifecycle.Machine{}).Step(w.d, lifecycle.Command{Event: lifecycle.Launch{ID: id}}, epoch); err == nil {
 			t.Errorf("%s was launched twice", id)
 		}
+	}
+	if r := w.launch("abcdefghjn", with(func(t *template.Template) { t.PerOwner = 4 }), ""); r.Phase != lifecycle.Provisioning || r.Archived {
+		t.Errorf("refused before: %+v", r)
 	}
 }
 

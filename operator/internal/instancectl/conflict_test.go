@@ -69,7 +69,9 @@ func TestNewerFieldsAreKept(t *testing.T) {
 	}
 	must.Get(crds.Update(t.Context(), crd, metav1.UpdateOptions{}))(t)
 
-	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.Parameters = []v1alpha1.TemplateParameter{{Name: "size", Update: true}} })
+	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) {
+		o.Parameters = []v1alpha1.TemplateParameter{{Name: "size", Update: true}}
+	})
 	leader, p := s.leader(), s.portal()
 	id := must.Get(s.create(p, "anna", "sandbox/vpc", ""))(t).Record.ID
 	s.run(leader, "it is ready", s.is(id, "Ready"))

@@ -163,7 +163,7 @@ func TestQuota(t *testing.T) {
 		t.Errorf("%v", n)
 	}
 	must.Equal(t, "provisioned", s.engine.left(), 5)
-	// One more is refused, and a deleted one makes room under the next leader.
+	// A deleted one makes room under the next leader.
 	p := s.portal()
 	if _, err := s.create(p, "anna", "sandbox/vpc", ""); err != nil { // an owner of another issuer
 		t.Error(err)
@@ -173,7 +173,11 @@ func TestQuota(t *testing.T) {
 			if err := s.client.Delete(t.Context(), o); err != nil {
 				t.Error(err)
 			}
-			s.run(s.leader(), "one goes", func() bool { return s.all()[id] == nil || s.all()[id].Status.Phase == "Destroying" })
+			leader := s.leader()
+			s.run(leader, "one goes, and one that was rejected takes its place", func() bool {
+				gone := s.all()[id] == nil || s.all()[id].Status.Phase == "Destroying" || s.all()[id].Status.Phase == "Destroyed"
+				return gone && s.phases()["Rejected"] == 14 && s.phases()["Ready"] == 6
+			})
 			break
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -215,4 +216,17 @@ func TestWhatIsNotLaunched(t *testing.T) {
 	s.run(leader, "it is ready", s.is("pppppppppe", "Ready"))
 	s.empties("pppppppppe")
 	s.run(leader, "it is ready still", s.is("pppppppppe", "Ready"))
+
+	o := &v1alpha1.Instance{Spec: v1alpha1.InstanceSpec{Template: "sandbox/vpc", Version: "9.9.9", Owner: &v1alpha1.Owner{Kind: "User", ID: "anna"}, CreatedBy: "anna"}}
+	o.Namespace = s.settings.Namespace
+	o.Name = "ppppppppph"
+	must.Succeed(t, s.client.Create(t.Context(), o))
+	s.run(leader, "its version is refused", s.is(o.Name, "Rejected"))
+	before = requests.Load()
+	for range 5 {
+		must.Get(leader.Reconcile(t.Context()))(t)
+	}
+	must.Equal(t, "requests in 5 passes", requests.Load()-before, 0)
+	must.Succeed(t, s.client.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"version":null}}`))))
+	s.run(leader, "the next generation is launched", s.is(o.Name, "Ready"))
 }

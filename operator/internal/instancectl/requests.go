@@ -51,6 +51,8 @@ func (k *requests) applyRequests(o *v1alpha1.Instance) *v1alpha1.Handled {
 		return nil // a member that was created and never recorded
 	case r == nil || o.Spec.Owner != nil && isUnclaimed(r):
 		return k.launch(o, r, handled)
+	case o.DeletionTimestamp == nil && r.IsRefusedLaunch():
+		return k.launchAgain(o, r, handled)
 	case o.DeletionTimestamp != nil:
 		k.endInstance(r)
 		return k.applyLast(o, r, handled)
@@ -105,6 +107,21 @@ func (k *requests) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1
 		}
 	}
 	return handled
+}
+
+// launchAgain judges an Instance anew whose launch was refused: its spec may have changed, or a
+// limit may have room. It returns nil if nothing is new.
+func (k *requests) launchAgain(o *v1alpha1.Instance, had *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
+	if e, ok := k.catalog.Current(o.Spec.Template); !ok || e.Problem != "" {
+		return nil
+	}
+	before := k.doc
+	next := k.launch(o, nil, handled)
+	if r := k.doc.Records[o.Name]; r.Phase == lifecycle.Rejected && r.Reason == had.Reason && o.Status.ObservedGeneration == o.Generation {
+		k.doc = before
+		return nil
+	}
+	return next
 }
 
 // recordRefused records why an Instance is not launched yet; nil: that is recorded already.
