@@ -99,10 +99,8 @@ func (c *Counter) Add(what Counted) Counted {
 	return what
 }
 
-// fitKey returns the key of m under which a download is counted, so that m never
-// has more than [maxCounts] keys: when half of them are used, new versions are
-// counted for their item without a version, and at the end all new items are
-// counted together.
+// fitKey returns the key under which a download is counted, at most [maxCounts] of them: half full,
+// new versions count for their item; at the end all new items count together.
 func fitKey[V any](m map[Counted]V, what Counted) Counted {
 	if _, known := m[what]; known || len(m) < maxCounts/2 {
 		return what
@@ -114,8 +112,7 @@ func fitKey[V any](m map[Counted]V, what Counted) Counted {
 	return Counted{}
 }
 
-// Total returns how often a module or provider was downloaded, according to
-// this process.
+// Total returns how often an item was downloaded, as far as this process knows.
 func (c *Counter) Total(kind, address string) (n int64) {
 	return c.sumDownloads(kind, address, func(d *daily) int64 { return d.total })
 }
@@ -151,8 +148,7 @@ func (c *Counter) Of(kind, address string) Stats {
 	return s
 }
 
-// Run reads the counts of others and writes those of this process: at once,
-// every hour, and when ctx ends.
+// Run reads others' counts and writes its own, now, every hour, and at the end of ctx.
 func (c *Counter) Run(ctx context.Context) {
 	for {
 		wait := countEvery
@@ -179,8 +175,7 @@ func (c *Counter) Finish(ctx context.Context) {
 	}
 }
 
-// save writes the changed days of this process. Failed writes are repeated the
-// next time.
+// save writes the changed days; failed writes are repeated the next time.
 func (c *Counter) save(ctx context.Context) error {
 	var errs []error
 	for tag, by := range c.unsavedDays() {
@@ -194,8 +189,7 @@ func (c *Counter) save(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// unsavedDays returns the days to write, by tag, and drops past days that have been
-// written.
+// unsavedDays returns the days to write, by tag, and drops past ones that are written.
 func (c *Counter) unsavedDays() map[string]map[Counted]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

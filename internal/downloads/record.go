@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// ArtifactCounts is the type of the counts of one process on one day. Its only
-// layer is JSON of mediaCounts.
+// ArtifactCounts is a process's counts of a day: one layer of JSON, mediaCounts.
 const (
 	ArtifactCounts = "application/vnd.okara.counts.v1"
 	mediaCounts    = "application/vnd.okara.counts.v1+json"
@@ -38,8 +37,7 @@ type Counted struct {
 
 var countTagRE = text.Pattern(`^count-([0-9]{8})-([0-9a-f]{16})$`)
 
-// CountTag returns the tag under which the process with this id, 16 hexadecimal
-// digits, stores its counts of a day (UTC).
+// CountTag returns the tag of a process, 16 hex digits, for its counts of a day (UTC).
 func CountTag(day time.Time, id string) string {
 	return "count-" + day.UTC().Format("20060102") + "-" + id
 }

@@ -16,18 +16,15 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// blobs serves reads of blobs in the directory directly from their files. The
-// library reads each through a buffer of 4 MiB, which 100 parallel downloads
-// multiply; a file is sent by the kernel. All other requests, and every blob
-// that is not found here, are left to the library.
+// blobs serves reads from the files of blobs, by the kernel: the library reads each through 4 MiB.
+// All else, and what is not found here, is the library's.
 type blobs struct {
 	http.Handler // the library
 	r            *Registry
 }
 
-// blobPath matches the path of a blob. Names cannot leave the directory: each
-// part begins and ends with a letter or digit (OCI distribution specification
-// 1.1, "Pulling manifests").
+// blobPath matches the path of a blob, whose names cannot leave the directory (OCI distribution
+// specification 1.1, "Pulling manifests").
 var blobPath = text.Pattern(`^/v2/([a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*)/blobs/sha256:([0-9a-f]{64})$`)
 
 // repositoryName matches the repository in a request that may change one.
@@ -62,8 +59,7 @@ func (b blobs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, f)
 }
 
-// change passes a request to the library, with the properties of it that the
-// store needs. If the disk is full, the status of the answer says so too.
+// change passes a request on, with what the store needs to know. A full disk changes the status.
 func (b blobs) change(w http.ResponseWriter, r *http.Request) {
 	it := &change{sends: r.Method == http.MethodPut || r.Method == http.MethodPost, waits: true}
 	if name := repositoryName().FindStringSubmatch(r.URL.Path); name != nil && b.r.vital != nil {
@@ -96,9 +92,8 @@ func changeOf(ctx context.Context) *change {
 	return &change{}
 }
 
-// changeWriter sends the answer after the written files are on the disk. If the
-// disk is full, it replaces the status of an internal error, upon which clients
-// retry, with the one for a full disk.
+// changeWriter answers when the files are on the disk. For a full disk it replaces an internal
+// error, after which clients retry.
 type changeWriter struct {
 	http.ResponseWriter
 	it          *change
@@ -130,8 +125,7 @@ func (w *changeWriter) Write(p []byte) (int, error) {
 // Unwrap supports [http.ResponseController].
 func (w *changeWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// refuseDamaged answers for a damaged blob. For a HEAD it is missing, so that
-// clients upload it again.
+// refuseDamaged answers for a damaged blob: to HEAD it is missing, so that it is sent again.
 func refuseDamaged(w http.ResponseWriter, r *http.Request) {
 	status := http.StatusInternalServerError
 	if r.Method == http.MethodHead {
@@ -142,9 +136,8 @@ func refuseDamaged(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"errors":[{"code":"DIGEST_INVALID","message":"`+ErrDamaged.Error()+`"}]}`) // the client may have disconnected
 }
 
-// OpenBlob returns the file of a blob if the repository has a link to it, as
-// written by the library, and the blob is undamaged. In memory no blob has a
-// file.
+// OpenBlob returns the file of an undamaged blob that the repository links to. In memory there is
+// none.
 func (r *Registry) OpenBlob(name, hex string) (*os.File, error) {
 	return r.openBlob(context.Background(), name, hex, false)
 }
@@ -163,8 +156,7 @@ func (r *Registry) openBlob(ctx context.Context, name, hex string, asked bool) (
 	return r.store.openBlob(ctx, hex, asked)
 }
 
-// openBlob opens an undamaged blob. asked means that the client wants to know
-// whether it has to upload the blob.
+// openBlob opens an undamaged blob. asked: a client wants to know whether to upload it.
 func (s *store) openBlob(ctx context.Context, hex string, asked bool) (*os.File, error) {
 	path := "/docker/registry/v2/blobs/sha256/" + hex[:2] + "/" + hex + "/data"
 	if asked {

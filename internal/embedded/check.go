@@ -19,8 +19,7 @@ import (
 // ErrDamaged means that the bytes of a stored blob do not match its digest.
 var ErrDamaged = errors.New("the stored blob is damaged")
 
-// checks remembers which files were read and found undamaged or damaged. A file
-// is read again if its size, time or path has changed.
+// checks remembers which files were found whole or damaged, by size, time and path.
 type checks struct {
 	log    *slog.Logger
 	flight singleflight.Group
@@ -45,8 +44,7 @@ func newChecks(l *slog.Logger) *checks {
 	return &checks{log: l, disk: make(chan struct{}, 4), young: map[string]checked{}}
 }
 
-// checkWhole returns nil if the file matches its digest. It reads the file only if
-// it has not been checked before.
+// checkWhole returns nil if a file matches its digest, read at most once.
 func (c *checks) checkWhole(ctx context.Context, f *os.File, digest string) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -125,8 +123,7 @@ func (c *checks) putChecked(digest string, v checked) {
 	c.young[digest] = v
 }
 
-// knownCheck returns the result for a file that has not changed since it was
-// checked.
+// knownCheck returns the result for a file unchanged since.
 func (c *checks) knownCheck(digest string, info os.FileInfo) (whole, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,13 +20,10 @@ var ErrInUse = errors.New("the registry directory is in use")
 
 // Collection configures what a collection may remove.
 type Collection struct {
-	// MinAge is the minimum age of removed content by the time of its file. 0
-	// is safe only for a closed directory without recent pushes. An upload is
-	// abandoned if it has received nothing for an hour, and always if no server
-	// runs.
+	// MinAge is the least age, by file time, of what is removed; 0 only for a closed directory. An
+	// upload is abandoned after an hour without bytes, and where no server runs.
 	MinAge time.Duration
-	// DryRun only counts. It needs no lock; while a server runs, the numbers do
-	// not belong to one point in time.
+	// DryRun only counts, without lock; beside a server the numbers belong to no one moment.
 	DryRun bool
 
 	closed bool // no server has the directory open, so no upload can continue
@@ -40,8 +37,7 @@ type Collected struct {
 	Used         int64     // bytes of blobs and uploads that stay
 }
 
-// Garbage is the content that one repository loses. Blobs of several
-// repositories are counted for the first.
+// Garbage is what one repository loses; shared blobs count for the first.
 type Garbage struct {
 	Repository string `json:"repository"` // empty: in no repository
 	Tags       int    `json:"tags"`       // of signatures and other referrers whose subject is removed
@@ -51,10 +47,8 @@ type Garbage struct {
 	Bytes      int64  `json:"bytes"`
 }
 
-// Collect removes the content that no tag leads to from a registry directory
-// that no server has open: manifests, blobs, and abandoned uploads. It may be
-// interrupted at any time: the removed content is unreachable, and the next run
-// continues.
+// Collect removes what no tag leads to, manifests, blobs and abandoned uploads, from a directory
+// that no server has open. It may be interrupted: the next run continues.
 func Collect(ctx context.Context, dir string, o Collection) (Collected, error) {
 	fail := func(err error) (Collected, error) {
 		return Collected{}, fmt.Errorf("collect garbage in %s: %w", dir, err)
@@ -83,9 +77,8 @@ func Collect(ctx context.Context, dir string, o Collection) (Collected, error) {
 	return c, nil
 }
 
-// Collect does the same while the registry serves. Pushes continue; they wait
-// while the directory is scanned for the last time and removed files are
-// renamed, not while the files are deleted. In memory it does nothing.
+// Collect does the same beside the server. Pushes wait only for the last scan and the renaming of
+// what is removed. In memory it does nothing.
 func (r *Registry) Collect(ctx context.Context, o Collection) (Collected, error) {
 	if r.store == nil {
 		return Collected{}, nil
@@ -126,8 +119,7 @@ func (p *plan) sweep(ctx context.Context, s *store) error {
 	return nil
 }
 
-// removeEmpty removes an empty directory of blobs or of repositories, and empty
-// directories above it. The directories inside a repository stay.
+// removeEmpty removes an empty directory of blobs or repositories, and empty ones above it.
 func (s *store) removeEmpty(dir string) {
 	top := filepath.Join(s.root, "docker", "registry", "v2")
 	for {
@@ -185,13 +177,11 @@ type settling struct {
 	set   bool
 }
 
-// maxDrift is how far gradual clock adjustment may move the clock between two
-// checks.
+// maxDrift is how far gradual adjustment may move the clock between two checks.
 const maxDrift = time.Minute
 
-// isSettledAt reports whether the clock has been steady for longer than long. clock
-// and passed are the time since the start by the wall clock and by elapsed
-// time.
+// isSettledAt reports whether the clock has been steady for longer than long, by wall clock and
+// elapsed time since the start.
 func (c *settling) isSettledAt(clock, passed, long time.Duration) bool {
 	if ahead := clock - passed; (ahead - c.ahead).Abs() > maxDrift {
 		c.ahead = ahead
@@ -203,8 +193,7 @@ func (c *settling) isSettledAt(clock, passed, long time.Duration) bool {
 	return !c.set || passed-c.since > long
 }
 
-// lockFile is locked by a server or a collection. The kernel releases the lock
-// when a process is killed.
+// lockFile is locked by a server or collection; the kernel releases it.
 const lockFile = ".okara-lock"
 
 func lockDir(dir string) (*flock.Flock, error) {

@@ -11,15 +11,12 @@ import (
 	"strings"
 )
 
-// The library creates the directory of a tag first and its link last. If it is
-// killed, or the disk becomes full, in between, the tag is listed but cannot be
-// read: if it is a lock claim, it would lock its state until it is removed by
-// hand. A DELETE of a manifest removes its link first and its tags afterwards,
-// and can leave the same.
+// The library makes a tag's directory first and its link last, and DELETE of a manifest removes
+// links first. Killed in between, or by a full disk, it leaves a tag that is listed and cannot be
+// read: as a claim, it would lock its state until somebody removes it.
 
-// removeDangling removes the directory of a tag that has no link. It needs
-// exclusive access to the directory, because another request may be writing the
-// same tag.
+// removeDangling removes a tag without link, with exclusive access: another request may be writing
+// it.
 func (s *store) removeDangling(dir string) error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
@@ -29,8 +26,7 @@ func (s *store) removeDangling(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// removeDanglingTags removes all tags that cannot be read and returns their
-// number. The caller must have exclusive access to the directory.
+// removeDanglingTags removes and counts unreadable tags, with exclusive access.
 func (s *store) removeDanglingTags(ctx context.Context) (n int, err error) {
 	repositories, err := listRepositories(ctx, s.root)
 	if err != nil {
@@ -59,8 +55,7 @@ func (s *store) removeDanglingTags(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// removeUploads removes abandoned uploads of any age and returns their number.
-// The caller must have exclusive access to the directory.
+// removeUploads removes and counts abandoned uploads, with exclusive access.
 func (s *store) removeUploads(ctx context.Context) (n int, err error) {
 	repositories, err := listRepositories(ctx, s.root)
 	if err != nil {
@@ -82,8 +77,7 @@ func (s *store) removeUploads(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// isDangling recognizes a tag without a link, or with a link to a manifest that
-// the repository does not have.
+// isDangling recognizes a tag without a link, or to a manifest that is not there.
 func isDangling(repository, tag string) (bool, error) {
 	to, err := os.ReadFile(filepath.Join(tag, "current", "link"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -107,8 +101,7 @@ func repositoryDir(root, name string) string {
 	return filepath.Join(root, "docker", "registry", "v2", "repositories", filepath.FromSlash(name))
 }
 
-// listRepositories returns the names of all directories that are repositories,
-// sorted.
+// listRepositories returns the names of all repositories, sorted.
 func listRepositories(ctx context.Context, root string) (names []string, err error) {
 	top := repositoryDir(root, "")
 	err = filepath.WalkDir(top, func(path string, e fs.DirEntry, err error) error {

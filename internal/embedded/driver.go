@@ -21,10 +21,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// store is the storage driver of a directory: the library's driver with
-// additions. Blobs are checked before they are read, a blob whose existence was
-// reported to a client is not garbage for a while, a tag is removed in one
-// step, and a collection can get exclusive access to the directory.
+// store is the library's driver with additions: blobs are checked before reading, one reported to a
+// client is no garbage for a while, tags go in one step, collections get exclusive access.
 type store struct {
 	driver.StorageDriver
 	root    string
@@ -38,8 +36,7 @@ type store struct {
 
 const driverName = "okara"
 
-// register makes the driver known to the library, which looks up drivers by
-// name; the store itself is a parameter.
+// register makes the driver known to the library; the store is a parameter.
 var register = sync.OnceFunc(func() { factory.Register(driverName, storeFactory{}) })
 
 type storeFactory struct{}
@@ -52,8 +49,7 @@ func (storeFactory) Create(_ context.Context, parameters map[string]any) (driver
 	return s, nil
 }
 
-// maxThreads is how many disk operations run concurrently, the library's
-// default.
+// maxThreads is the library's default of concurrent disk operations.
 const maxThreads = 100
 
 func newStore(root string, c *checks) *store {
@@ -64,8 +60,7 @@ func newStore(root string, c *checks) *store {
 // localPath returns the file name of a path of the library.
 func (s *store) localPath(path string) string { return filepath.Join(s.root, filepath.FromSlash(path)) }
 
-// data matches the path of a blob's bytes, belowTag a path below the directory
-// of a tag.
+// data matches a blob's bytes, belowTag what is below a tag's directory.
 var (
 	data     = text.Pattern(`^/docker/registry/v2/blobs/sha256/[0-9a-f]{2}/([0-9a-f]{64})/data$`)
 	belowTag = text.Pattern(`^(/docker/registry/v2/repositories/.+/_manifests/tags/[^/]+)/`)
@@ -108,8 +103,7 @@ func (s *store) checkBlob(ctx context.Context, path string) error {
 	return s.checks.checkWhole(ctx, f, match[1])
 }
 
-// Stat reports whether a blob exists. A client may then send a manifest that
-// needs the blob, so the blob counts as written now.
+// Stat reports whether a blob exists, which counts as written now: a manifest may follow.
 func (s *store) Stat(ctx context.Context, path string) (driver.FileInfo, error) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
@@ -128,12 +122,10 @@ func (s *store) Stat(ctx context.Context, path string) (driver.FileInfo, error) 
 	return info, nil
 }
 
-// freshFor is how old a blob may look just after a client asked for it. The
-// minimum age for collections in a server is therefore a multiple of it.
+// freshFor is how old a blob may look that a client asked for; MinAge in a server is a multiple.
 const freshFor = 10 * time.Minute
 
-// touchOld sets the time of an old blob to the present. If that is not permitted,
-// nothing can be removed either.
+// touchOld sets an old blob's time to now. Where that is forbidden nothing can be removed.
 func (s *store) touchOld(file, hex string, modified time.Time) {
 	now := time.Now()
 	if age := now.Sub(modified); age < freshFor && age > -freshFor {
@@ -168,8 +160,7 @@ func (s *store) PutContent(ctx context.Context, path string, content []byte) err
 	return diskError(err)
 }
 
-// Writer opens the file of the bytes of an upload. An upload that could not begin is
-// removed; whether one that does not go on is removed depends on the answer, see uploads.
+// Writer opens an upload's file. One that could not begin is removed; others: see uploads.
 func (s *store) Writer(ctx context.Context, path string, appending bool) (w driver.FileWriter, err error) {
 	err = s.change(ctx, func() error {
 		if err := s.reserve.admitUpload(ctx, 0); err != nil {
@@ -198,8 +189,7 @@ func (s *store) Move(ctx context.Context, from, to string) error {
 	return diskError(s.change(ctx, func() error { return s.StorageDriver.Move(ctx, from, to) }))
 }
 
-// change runs an operation on the directory, and again if it failed but the
-// reserve then freed space for it.
+// change does something to the directory, again if the reserve then freed space.
 func (s *store) change(ctx context.Context, do func() error) error {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
@@ -217,8 +207,7 @@ func (s *store) abandonOf(path string) {
 	}
 }
 
-// abandon removes the directory of a failed upload. If that fails, the upload
-// is garbage.
+// abandon removes a failed upload's directory, if it can.
 func (s *store) abandon(path string) {
 	s.gate.RLock()
 	gone, err := s.discard(s.localPath(path))
@@ -231,8 +220,7 @@ func (s *store) abandon(path string) {
 	}
 }
 
-// Delete removes the path in one step: a crash while the files of a tag are
-// deleted would leave a tag that is listed but cannot be read.
+// Delete removes in one step: a crash must not leave a tag that cannot be read.
 func (s *store) Delete(_ context.Context, path string) error {
 	s.gate.RLock()
 	gone, err := s.discard(s.localPath(path))
@@ -265,8 +253,7 @@ func (s *store) discard(file string) (string, error) {
 	return gone, os.Rename(file, gone)
 }
 
-// emptyTrash deletes the content of the trash, but not the directory itself: a
-// tag may be moving into it.
+// emptyTrash deletes the trash's content: a tag may be moving in.
 func (s *store) emptyTrash() error {
 	dir := filepath.Join(s.root, trash)
 	entries, err := os.ReadDir(dir)
@@ -304,9 +291,7 @@ func (w diskWriter) writeFailed(err error) error {
 	return diskError(err)
 }
 
-// diskError reduces a disk error to what clients may see and can act on:
-// without the path, and with the reason as text, because the library would send
-// a number.
+// diskError reduces a disk error to what clients may see: no path, the reason as text.
 func diskError(err error) error {
 	if errno, ok := errors.AsType[syscall.Errno](unwrapCause(err)); ok {
 		return driver.Error{DriverName: driverName, Detail: errno}
@@ -314,8 +299,7 @@ func diskError(err error) error {
 	return err
 }
 
-// unwrapCause returns the cause of an error of the library, whose type does not
-// implement Unwrap for it.
+// unwrapCause returns the cause of a library error that does not unwrap.
 func unwrapCause(err error) error {
 	if e, ok := errors.AsType[driver.Error](err); ok {
 		return e.Detail

@@ -20,23 +20,19 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// The library syncs each file that it writes individually: 60 times for a
-// version of a module. Acknowledged content has to be on the disk, and a
-// manifest or tag must not be on the disk before the content it names. So the
-// files of one request are synced together: before the links that create a
-// manifest and a tag, and before the answer. Files of a running upload are not
-// synced at all, since its session ends with the process.
+// The library syncs each file it writes, 60 times a version. What is acknowledged must be on the
+// disk, and no manifest or tag before what it names: so a request's files are synced together,
+// before the links that create manifest and tag, and before the answer. Running uploads are not
+// synced: their session ends with the process.
 
-// pending is the set of files that a request has written but not synced, or
-// that other requests have not synced and it depends on.
+// pending are files a request has not synced, its own and others' it depends on.
 type pending struct {
 	mu    sync.Mutex // guards paths
 	paths map[string]bool
 }
 
-// unsynced counts the requests for which a path is pending. The count stays if
-// the sync failed: the file is then written again, since a second sync would
-// not report lost data.
+// unsynced counts the requests for which a path is pending. After a failed sync it stays: a second
+// sync would not report lost data, so the file is written again.
 type unsynced struct {
 	mu    sync.Mutex // guards paths
 	paths map[string]int
@@ -52,9 +48,7 @@ func (u *unsynced) countPath(path string, by int) int {
 	return n
 }
 
-// addPending adds paths to the pending files of a request, so that other requests
-// that depend on them wait too. It must be called before they are written, so
-// that no request takes one to be on the disk.
+// addPending adds paths before they are written, so that no request takes them to be on the disk.
 func (s *store) addPending(it *change, paths ...string) {
 	p := &it.pending
 	p.mu.Lock()
@@ -70,8 +64,7 @@ func (s *store) addPending(it *change, paths ...string) {
 	}
 }
 
-// waitForSync makes a request wait for a file that it has just read, if the file is
-// not synced yet: a manifest may name the blob of another request.
+// waitForSync makes a request wait for a file that it read: a manifest may name another's blob.
 func (s *store) waitForSync(ctx context.Context, path string) {
 	it := changeOf(ctx)
 	if !it.waits {
@@ -85,8 +78,7 @@ func (s *store) waitForSync(ctx context.Context, path string) {
 	}
 }
 
-// maxSyncs is how many files one request syncs concurrently. The disk combines
-// concurrent syncs.
+// maxSyncs is how many files a request syncs at once; the disk combines them.
 const maxSyncs = 8
 
 // flush waits until all pending files of a request are on the disk.
@@ -110,8 +102,7 @@ func (s *store) flush(it *change) error {
 	return g.Wait()
 }
 
-// syncPath syncs a file or directory. A file that has been removed needs no
-// sync.
+// syncPath syncs a file or directory, unless it is gone.
 func syncPath(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0) // Windows does not sync files that are open for reading only
 	if err != nil {
@@ -127,19 +118,16 @@ func syncPath(path string) error {
 }
 
 var (
-	// scratch matches the library's files about a running upload, besides its
-	// bytes.
+	// scratch matches the library's files about an upload, besides its bytes.
 	scratch = text.Pattern(`^/docker/registry/v2/repositories/.+/_uploads/[^/]+/(?:startedat|hashstates/.+)$`)
 	// uploading matches the file of its bytes.
 	uploading = text.Pattern(`^/docker/registry/v2/repositories/.+/_uploads/[^/]+/data$`)
-	// revision and naming match the links that create a manifest of the
-	// repository, and a tag.
+	// revision and naming match the links that create a manifest, and a tag.
 	revision = text.Pattern(`^/docker/registry/v2/repositories/.+/_manifests/revisions/[^/]+/[^/]+/link$`)
 	naming   = text.Pattern(`^/docker/registry/v2/repositories/.+/_manifests/tags/[^/]+/current/link$`)
 )
 
-// putContent writes a file in one step, and syncs it or leaves that to the end of the
-// request.
+// putContent writes a file in one step, synced now or at the request's end.
 func (s *store) putContent(ctx context.Context, path string, content []byte) error {
 	it := changeOf(ctx)
 	file := s.localPath(path)
@@ -187,8 +175,7 @@ func replaceFile(file string, content []byte) error {
 	return err
 }
 
-// uploadFile receives the bytes of an upload, and syncs them when it is
-// complete.
+// uploadFile receives an upload's bytes, and syncs them when complete.
 type uploadFile struct {
 	f         *os.File
 	w         *bufio.Writer

@@ -25,11 +25,9 @@ import (
 type Options struct {
 	// DisableDelete makes the registry answer 405 to every DELETE.
 	DisableDelete bool
-	// Logger receives the library's errors, nil: none. The library has one
-	// logger per process, so the last New decides.
+	// Logger receives the library's errors; nil: none. The last New decides for the process.
 	Logger *slog.Logger
-	// Reserve is the disk space, in bytes, that only the repositories for which
-	// Vital returns true may use when the rest is full. 0: none.
+	// Reserve is disk space that only Vital repositories may use when the rest is full. 0: none.
 	Reserve int64
 	Vital   func(repository string) bool // nil: none
 	// Rule is asked before a tag is written; nil: every tag may be written.
@@ -46,9 +44,8 @@ type Registry struct {
 	vital func(repository string) bool
 }
 
-// New returns the registry stored in dir, which is created if needed; an empty
-// dir keeps everything in memory. Only one registry can use a directory; for
-// another the error is [ErrInUse].
+// New returns the registry in dir, which is made if needed; "" keeps all in memory. For a directory
+// in use the error is [ErrInUse].
 func New(dir string, o Options) (*Registry, error) {
 	quietLibrary(o.Logger)
 	storage := configuration.Storage{
@@ -110,8 +107,7 @@ func (r *Registry) openFolder(reserved int64) (err error) {
 // catalogPage is how many repositories one answer lists.
 const catalogPage = 1000
 
-// maxName is the length of a repository name that the library takes, in
-// characters (distribution/reference, RepositoryNameTotalLengthMax).
+// maxName bounds a repository's name, as the library does (distribution/reference).
 const maxName = 255
 
 // startApp calls NewApp, which panics on a configuration that it considers wrong.
@@ -143,8 +139,7 @@ func (r *Registry) Close() error {
 	return r.lock.Close()
 }
 
-// prepareFolder creates the directory and checks that it is writable. It returns the
-// absolute path, "" for "".
+// prepareFolder makes the directory, checks that it can be written, and returns its absolute path.
 func prepareFolder(dir string) (string, error) {
 	if dir == "" {
 		return "", nil
@@ -180,9 +175,8 @@ func quietLibrary(l *slog.Logger) {
 	logrus.StandardLogger().ReplaceHooks(hooks)
 }
 
-// forward passes the library's errors to slog. The library logs each 404 as an
-// error; refusals are common and are logged at debug level. Fields that repeat
-// the headers of the request are dropped.
+// forward passes the library's errors to slog: refusals at debug level, without fields that repeat
+// headers.
 type forward struct{ l *slog.Logger }
 
 func (f forward) Levels() []logrus.Level { return []logrus.Level{logrus.ErrorLevel} }

@@ -4,9 +4,8 @@ package embedded
 
 import "strings"
 
-// RepositoryOf returns the repository in a path of the distribution API, "" for
-// a path without one. Repository names may contain the words of the API, so the
-// last one counts, as it does for the registry.
+// RepositoryOf returns the repository in a path of the distribution API, or "". Names may contain
+// its words: the last one counts.
 func RepositoryOf(path string) string {
 	path = strings.TrimPrefix(path, "/v2/")
 	end := 0

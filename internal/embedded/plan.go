@@ -21,9 +21,8 @@ import (
 	"time"
 )
 
-// plan determines what a collection removes. It caches the references of
-// manifests, so that the second scan is quick; a manifest takes a few hundred
-// bytes.
+// plan determines what a collection removes. It caches references, a few hundred bytes a manifest,
+// for the second scan.
 type plan struct {
 	root   string
 	cutoff time.Time           // content written since then is kept
@@ -65,8 +64,7 @@ func newPlan(root string, o Collection) *plan {
 	return p
 }
 
-// isYoung reports whether a time is not before the cutoff. A time in the future
-// counts as young, because it says nothing about the age.
+// isYoung reports whether a time is not before the cutoff, or is in the future.
 func (p *plan) isYoung(t time.Time) bool { return !t.Before(p.cutoff) }
 
 func (p *plan) findGarbage(ctx context.Context) error {
@@ -120,8 +118,7 @@ func (p *plan) sumCollected() (c Collected) {
 	return c
 }
 
-// readBlobs lists blobs/sha256/xx/HEX/data. Blobs of other algorithms are
-// ignored.
+// readBlobs lists blobs/sha256/xx/HEX/data.
 func (p *plan) readBlobs(ctx context.Context) error {
 	top := filepath.Join(p.root, "docker", "registry", "v2", "blobs", "sha256")
 	prefixes, err := readDir(top)
@@ -154,8 +151,7 @@ func (p *plan) readBlobs(ctx context.Context) error {
 	return nil
 }
 
-// fileInside returns the file in a directory, or else the directory, or nil if that
-// does not exist. Remains of an interrupted write beside the file are removed.
+// fileInside returns a directory's file, else it, or nil, and removes remains beside the file.
 func (p *plan) fileInside(dir, name string) (found fs.FileInfo, err error) {
 	list, err := readDir(dir)
 	if err != nil {
@@ -184,9 +180,8 @@ func (p *plan) fileInside(dir, name string) (found fs.FileInfo, err error) {
 // maxManifest is larger than the limit of the library, 4 MiB, in bytes.
 const maxManifest = 8 << 20
 
-// readReferences returns the references of a manifest: none if it is missing, because it
-// could not be read anyway, and an error if it is damaged, because its needs
-// are unknown.
+// readReferences returns a manifest's references, none of a missing one; a damaged one is an error:
+// its needs are unknown.
 func (p *plan) readReferences(digest string) (manifest, error) {
 	if m, ok := p.refs[digest]; ok {
 		return m, nil

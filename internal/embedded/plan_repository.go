@@ -29,9 +29,8 @@ type link struct {
 	seen time.Time
 }
 
-// repository decides which content of a repository is removed. Reachable are
-// manifests that tags lead to, recently written ones, everything that these
-// need, and the referrers of reachable manifests.
+// repository decides what is removed: not what tags lead to, recent manifests, what these need, and
+// referrers of all these.
 func (p *plan) repository(ctx context.Context, name string) error {
 	c, err := p.contents(name)
 	if err != nil {
@@ -135,9 +134,8 @@ func (c *contents) hasManifest(manifest string) bool {
 	return ok && l.to != ""
 }
 
-// subjectTag matches the tag of a referrers fallback index, or with a suffix
-// that of a cosign signature: OCI distribution specification 1.1, "Referrers
-// Tag Schema", and cosign's SIGNATURE_SPEC.md.
+// subjectTag matches a referrers fallback index (OCI distribution specification 1.1, "Referrers Tag
+// Schema"), or a cosign signature (SIGNATURE_SPEC.md).
 var subjectTag = text.Pattern(`^sha256-([0-9a-f]{64})(\.[a-z]+)?$`)
 
 func subjectOf(tag string) string {
@@ -147,9 +145,8 @@ func subjectOf(tag string) string {
 	return ""
 }
 
-// isOrphanTag recognizes a tag for referrers of a manifest of this repository, if
-// that manifest is removed and nothing else keeps the referrer. If the subject
-// is in another repository, the tag is treated like any other.
+// isOrphanTag recognizes a tag for referrers of a manifest here that is removed, if nothing else
+// keeps the referrer.
 func (p *plan) isOrphanTag(c *contents, keep map[string]bool, tag string, l link) bool {
 	subject := subjectOf(tag)
 	return c.hasManifest(subject) && !keep[subject] && !keep[l.to] && !p.isYoung(c.manifests[subject].seen)
@@ -197,8 +194,7 @@ func (p *plan) links(top string) (map[string]link, error) {
 	return all, nil
 }
 
-// tags reads the files TAG/current/link. TAG/index holds the history of the
-// tag, which nothing reads.
+// tags reads TAG/current/link. Nothing reads TAG/index.
 func (p *plan) tags(top string) (map[string]link, error) {
 	all := map[string]link{}
 	list, err := readDir(top)
@@ -249,8 +245,7 @@ func (p *plan) removePast(index, present string) error {
 	return nil
 }
 
-// uploads finds the abandoned uploads by the time of their last byte, and
-// returns the number of all uploads.
+// uploads finds abandoned uploads by their last byte, and counts all.
 func (p *plan) uploads(name string, g *Garbage) (int, error) {
 	top := filepath.Join(repositoryDir(p.root, name), "_uploads")
 	list, err := readDir(top)

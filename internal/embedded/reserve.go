@@ -34,8 +34,7 @@ type reserve struct {
 }
 
 const (
-	// headroom is left free by uploads, so that their links and manifests have
-	// space.
+	// headroom is left free by uploads, for their links and manifests.
 	headroom = 256 << 10
 	// slice is the minimum that is cut from the file at once.
 	slice = 512 << 10
@@ -43,8 +42,7 @@ const (
 	reserveFile = ".okara-reserve"
 )
 
-// openReserve creates the file, or opens an existing one. A disk without space
-// for it counts as full.
+// openReserve makes or opens the file; without space for it the disk is full.
 func openReserve(dir string, size int64, log *slog.Logger) (*reserve, error) {
 	r := &reserve{dir: dir, file: filepath.Join(dir, reserveFile), size: size, log: log}
 	info, err := os.Stat(r.file)
@@ -117,9 +115,8 @@ func (r *reserve) shrinkReserve(lack int64) {
 	r.warn(free)
 }
 
-// freeForRetry is called when a write failed because the disk is full. It frees
-// space for a vital request and reports whether a retry makes sense: shrinking
-// the file may not help against a quota.
+// freeForRetry frees space for a vital request whose write failed, and reports whether a retry
+// makes sense: against a quota shrinking may not help.
 func (r *reserve) freeForRetry(ctx context.Context) (again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,8 +132,7 @@ func (r *reserve) freeForRetry(ctx context.Context) (again bool) {
 	return r.have < before
 }
 
-// refill restores the full size of the file if there is more than enough space,
-// and returns the free space after that.
+// refill restores the file's size if there is more than enough space, and returns what is free.
 func (r *reserve) refill(free int64) int64 {
 	if lack := r.size - r.have; lack > 0 && free >= lack+2*headroom {
 		if err := r.grow(lack); err == nil {
@@ -190,8 +186,7 @@ func (r *reserve) checkSpace() error {
 	return fmt.Errorf("%w: %d bytes are free", ErrFull, free)
 }
 
-// CheckSpace returns [ErrFull] if the disk of the directory is full, or has
-// only the space of the reserve. In memory there is always space.
+// CheckSpace returns [ErrFull] if the disk is full but for the reserve. Memory never is.
 func (r *Registry) CheckSpace() error {
 	if r.store == nil {
 		return nil

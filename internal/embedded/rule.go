@@ -17,14 +17,11 @@ import (
 
 // TagRule decides which manifests may be written under a tag, and deleted.
 type TagRule interface {
-	// Guards reports whether the rule is about a reference: a tag, or the digest of
-	// a manifest or blob. All others may be written and deleted.
+	// Guards reports whether the rule is about a tag or digest; others may be written and deleted.
 	Guards(repository, reference string) bool
-	// Allow returns why the manifest may not be written under the tag, for the
-	// client; "" if it may. It may read the registry.
+	// Allow returns why a manifest may not have the tag, or "". It may read the registry.
 	Allow(ctx context.Context, repository, reference, mediaType string, manifest []byte) (refusal string, err error)
-	// AllowDelete is Allow for a DELETE. That of a manifest's digest deletes all of
-	// its tags.
+	// AllowDelete is Allow for DELETE; that of a digest deletes all its tags.
 	AllowDelete(ctx context.Context, repository, reference string) (refusal string, err error)
 }
 
@@ -40,8 +37,7 @@ func WithTurn(ctx context.Context, t Turn) context.Context {
 	return context.WithValue(ctx, turnKey{}, t)
 }
 
-// ruled asks a rule before a manifest is written, or it or a blob deleted. No other of the
-// repository is in between.
+// ruled asks a rule before a manifest is written, or something deleted, one at a time.
 type ruled struct {
 	http.Handler
 	rule  TagRule // nil: everything is allowed

@@ -12,10 +12,8 @@ import (
 	"strings"
 )
 
-// singlePost accepts a blob that is sent with the POST (OCI distribution
-// specification 1.1, "Single POST"), which the library would answer with 202,
-// and treats it as the PUT that would follow: one request instead of two for
-// small blobs.
+// singlePost accepts a blob in the POST (OCI distribution specification 1.1, "Single POST"), which
+// the library would answer with 202, as the PUT that would follow.
 type singlePost struct{ http.Handler }
 
 func (s singlePost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -48,8 +46,7 @@ func (s singlePost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Handler.ServeHTTP(w, end)
 }
 
-// answer records an answer of the library without a body, or with the body of a
-// refusal.
+// answer records an answer of the library, without body or a refusal.
 type answer struct {
 	header http.Header
 	status int

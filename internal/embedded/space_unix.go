@@ -6,8 +6,7 @@ package embedded
 
 import "syscall"
 
-// Space returns the size of the disk of a directory and its free space, in
-// bytes.
+// Space returns size and free space of a directory's disk, in bytes.
 func Space(folder string) (size, free int64, ok bool) {
 	var s syscall.Statfs_t
 	if syscall.Statfs(folder, &s) != nil {

@@ -11,9 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// uploads frees the space of an upload at once if its bytes did not all arrive,
-// or if the disk did not accept them. The library would keep them for a client
-// that resumes, but clients start again.
+// uploads frees an upload's space at once if its bytes did not all arrive or fit: clients start
+// again.
 type uploads struct {
 	http.Handler // the library
 	store        *store
@@ -38,8 +37,7 @@ func (u uploads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.Handler.ServeHTTP(rec, in)
 }
 
-// bodyUntil ends with its context. Otherwise the body of a request within the
-// process would continue after its sender gave up.
+// bodyUntil ends with its context, so that no body outlives its sender within the process.
 type bodyUntil struct {
 	io.ReadCloser
 	ctx context.Context
@@ -74,6 +72,5 @@ func (w *statusRecorder) Unwrap() http.ResponseWriter { return w.ResponseWriter 
 // clientClosed is the library's status for a client that has disconnected.
 const clientClosed = 499
 
-// hasFailed recognizes an upload that ended without its bytes. A refused upload,
-// for example one with a wrong range, can continue.
+// hasFailed recognizes an upload that ended without its bytes; a refused one can continue.
 func (w *statusRecorder) hasFailed() bool { return w.status == 0 || w.status >= clientClosed }

@@ -12,8 +12,7 @@ import (
 	"filippo.io/age"
 )
 
-// parseRecipient parses an X25519 or hybrid recipient; such a key can only
-// seal.
+// parseRecipient parses an X25519 or hybrid recipient, which can only seal.
 func parseRecipient(s string) (key, error) {
 	recipients, err := age.ParseRecipients(bytes.NewReader([]byte(s)))
 	if err != nil || len(recipients) != 1 {

@@ -24,8 +24,7 @@ const (
 // ErrKey means that none of the configured keys opens a sealed text.
 var ErrKey = errors.New("no configured key can decrypt it")
 
-// ErrSealed means that a sealed text is truncated, modified or bound to a
-// different place than the one where it was found.
+// ErrSealed: a sealed text is truncated, modified, or from a different place.
 var ErrSealed = errors.New("encrypted data is damaged")
 
 const (
@@ -41,22 +40,19 @@ const (
 
 // Options configures the keys of an Envelope.
 type Options struct {
-	// Keys wrap each new data key, all of them; the package comment lists the
-	// forms. Those that can open also open.
+	// Keys wrap each new data key, all of them; those that can also open.
 	Keys []string
 	// Identities are paths of age identity files that are only used to open.
 	Identities []string
 }
 
-// Envelope seals and opens texts with one set of keys. It is stateless and safe
-// for concurrent use.
+// Envelope seals and opens with one set of keys. It is stateless, and safe for concurrent use.
 type Envelope struct {
 	seal []key
 	open []key
 }
 
-// New parses the references and reads key files; it does not contact any
-// service.
+// New parses references and reads key files; it contacts no service.
 func New(o Options) (*Envelope, error) {
 	e := &Envelope{}
 	for _, reference := range o.Keys {
@@ -83,8 +79,7 @@ type wrap struct {
 	Wrapped []byte `json:"wrapped"`
 }
 
-// Seal encrypts plain, binds it to aad and returns the annotations that Open
-// needs. It fails if one of the keys cannot wrap.
+// Seal encrypts plain, bound to aad, and returns annotations for Open. All keys must wrap.
 func (e *Envelope) Seal(ctx context.Context, plain, aad []byte) ([]byte, map[string]string, error) {
 	if len(e.seal) == 0 {
 		return nil, nil, errors.New("seal: no key is configured")
@@ -115,8 +110,7 @@ func (e *Envelope) Seal(ctx context.Context, plain, aad []byte) ([]byte, map[str
 	return sealed, map[string]string{AnnotationFormat: format, AnnotationWraps: string(list)}, nil
 }
 
-// Open decrypts the result of Seal. annotations may contain other entries. The
-// error is ErrKey or ErrSealed, or the error of a key service.
+// Open decrypts what Seal made. The error is ErrKey, ErrSealed, or a key service's.
 func (e *Envelope) Open(ctx context.Context, sealed []byte, annotations map[string]string, aad []byte) ([]byte, error) {
 	if f := annotations[AnnotationFormat]; f != format {
 		return nil, fmt.Errorf("open: unknown envelope format %q: %w", f, ErrSealed)
@@ -158,8 +152,7 @@ func boundData(sealed, aad []byte) []byte {
 	return append(append(b, sealed[:prefixSize]...), aad...)
 }
 
-// unwrap returns the data key from the first wrap that one of the keys of e
-// opens.
+// unwrap returns the data key of the first wrap that a key opens.
 func (e *Envelope) unwrap(ctx context.Context, list string) ([]byte, error) {
 	if len(list) > maxWraps {
 		return nil, fmt.Errorf("list of wrapped keys has %d bytes: %w", len(list), ErrSealed)
@@ -193,8 +186,7 @@ func (e *Envelope) SealsFor() []string {
 	return ids
 }
 
-// KeyIDs returns the ids of the keys that a text was sealed with, from its
-// annotations; nil if they are not annotations of an envelope.
+// KeyIDs returns the ids in an envelope's annotations, or nil.
 func KeyIDs(annotations map[string]string) []string {
 	list := annotations[AnnotationWraps]
 	var wraps []wrap

@@ -16,8 +16,7 @@ import (
 	"gocloud.dev/secrets/localsecrets"
 )
 
-// parseKeeper parses the URL of a key service. The service is contacted only
-// when a data key is wrapped or unwrapped.
+// parseKeeper parses a key service's URL; it is contacted only to wrap or unwrap.
 func parseKeeper(reference string) (key, error) {
 	u, err := url.Parse(reference)
 	if err != nil {
@@ -50,8 +49,7 @@ func withKeeper(ctx context.Context, reference string, do func(*secrets.Keeper) 
 	return do(k)
 }
 
-// parseBase64Key parses base64key://KEY. For an empty KEY the library would use
-// a random one, and the state could never be opened again.
+// parseBase64Key parses base64key://KEY. The library would make up an empty one.
 func parseBase64Key(encoded string) (key, error) {
 	if encoded == "" {
 		return key{}, errors.New("base64key:// has no key")

@@ -23,8 +23,7 @@ type key struct {
 	unwrap func(ctx context.Context, wrapped []byte) ([]byte, error)
 }
 
-// mayOpen reports whether a wrap with this id is worth trying: it has the same
-// id, or another name for a key of the same service.
+// mayOpen reports whether a wrap is worth trying: of this id, or of the same service.
 func (k key) mayOpen(id string) bool {
 	if k.id == id {
 		return true
@@ -33,8 +32,7 @@ func (k key) mayOpen(id string) bool {
 	return ok && strings.HasPrefix(id, mine+"://")
 }
 
-// parseKey parses one reference; a file of age identities contains several
-// keys.
+// parseKey parses a reference; a file of age identities has several keys.
 func parseKey(reference string) ([]key, error) {
 	scheme, rest, isURL := strings.Cut(reference, "://")
 	switch {
@@ -94,8 +92,7 @@ func decodeSecret(b []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// newFileKey wraps with AES-256-GCM under the secret itself. Each wrap has a
-// random nonce; data keys are few, so 96 bits never repeat in practice.
+// newFileKey wraps with AES-256-GCM under the secret, with random nonces for few data keys.
 func newFileKey(secret []byte) (key, error) {
 	aead, err := newGCM(secret)
 	if err != nil {

@@ -6,8 +6,7 @@ package files
 
 import "os"
 
-// ownDir reports whether a path is a directory: the temporary directory belongs
-// to the user on this system.
+// ownDir reports whether a path is a directory; the temporary one is the user's here.
 func ownDir(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.IsDir()

@@ -9,9 +9,8 @@ import (
 	"syscall"
 )
 
-// ownDir reports whether a path is a directory of this user that no other user
-// can write to: in a shared temporary directory any user can create directories
-// with our names.
+// ownDir reports whether a path is a directory that only this user can write: in a shared one
+// anybody can take our names.
 func ownDir(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() || info.Mode().Perm()&0o077 != 0 {

@@ -22,8 +22,7 @@ func (e *ModeError) Error() string {
 	return fmt.Sprintf("%s may be read by others (mode %04o), it must be 0600", e.Name, e.Mode)
 }
 
-// ReadPrivate reads a file of at most limit bytes that only its owner may read;
-// otherwise the error is a [*ModeError]. Windows has no such modes.
+// ReadPrivate reads up to limit bytes of a file that only its owner may read, else a [*ModeError].
 func ReadPrivate(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

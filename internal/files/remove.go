@@ -18,9 +18,8 @@ const (
 	fewEntries = 1000 // entries of a directory in memory
 )
 
-// removeFolder removes a directory. Unlike [os.RemoveAll], which keeps each directory
-// on its path open, it needs only one free file descriptor, for which it waits
-// a few seconds.
+// removeFolder removes a directory with one free file descriptor, for which it waits a few seconds,
+// unlike [os.RemoveAll].
 func removeFolder(dir string, sleep func(time.Duration)) error {
 	err := os.RemoveAll(dir)
 	for pause := firstPause; isShortOfFiles(err); pause *= 2 {

@@ -17,8 +17,7 @@ func Replace(name string, content []byte, mode fs.FileMode) error {
 	})
 }
 
-// WriteOutput is Replace for a file that the user names: if it is a device or a pipe, such as
-// /dev/stdout, the content is written to it.
+// WriteOutput is Replace for a user's file, which may be a device or pipe as /dev/stdout.
 func WriteOutput(name string, content []byte, mode fs.FileMode) error {
 	if i, err := os.Stat(name); err != nil || i.Mode().IsRegular() {
 		return Replace(name, content, mode)
@@ -31,8 +30,7 @@ func WriteOutput(name string, content []byte, mode fs.FileMode) error {
 	return errors.Join(err, f.Close())
 }
 
-// ReplaceWith is Replace with the content that write writes to the new file. If
-// write fails, the old file is kept.
+// ReplaceWith is Replace with what write writes; if it fails, the old file stays.
 func ReplaceWith(name string, mode fs.FileMode, write func(*os.File) error) error {
 	tmp, err := os.CreateTemp(filepath.Dir(name), ".okara-*") // mode 0600
 	if err != nil {

@@ -16,15 +16,12 @@ import (
 const (
 	lockName  = "lock"
 	filesName = "files"
-	// maxTries bounds how often the creation of a directory is repeated because
-	// another process took it for a leftover.
+	// maxTries bounds how often a directory is made again that was taken for a leftover.
 	maxTries = 100
 )
 
-// TempDir creates an empty temporary directory in parent, "" for that of the
-// system, which only this user can read; done removes it. Before that it does
-// the work of [CleanUp]. A caller that cannot return the error of done must log
-// it, because leftovers fill the disk.
+// TempDir makes an empty directory in parent, "" for the system's, for this user alone, after
+// [CleanUp]; done removes it. Its error must be returned or logged: leftovers fill the disk.
 func TempDir(parent string) (dir string, done func() error, err error) {
 	if parent == "" {
 		parent = os.TempDir()
@@ -39,15 +36,13 @@ func TempDir(parent string) (dir string, done func() error, err error) {
 	return "", nil, errors.New("other processes keep removing the temporary directory of this one")
 }
 
-// directory is a temporary directory that is locked as long as its process uses
-// it; the kernel releases the lock of a process that is killed.
+// directory is a temporary directory, locked while its process lives.
 type directory struct {
 	path string
 	lock *flock.Flock
 }
 
-// tryDir creates a directory. ok is false if another process takes the
-// directory for a leftover at the same time.
+// tryDir creates a directory; not ok: another process took it for a leftover.
 func tryDir(parent string) (d directory, ok bool, err error) {
 	path, err := os.MkdirTemp(parent, prefix)
 	if err != nil {
@@ -71,8 +66,7 @@ func tryDir(parent string) (d directory, ok bool, err error) {
 	return d, true, nil
 }
 
-// close removes the lock after the content that it guards, so that [CleanUp]
-// can remove the rest if the process is killed in between.
+// close removes the lock last, so that [CleanUp] can remove the rest after a kill.
 func (d directory) close() error {
 	if err := removeFolder(filepath.Join(d.path, filesName), time.Sleep); err != nil {
 		return errors.Join(err, d.lock.Close())
@@ -86,9 +80,8 @@ func (d directory) close() error {
 	return err
 }
 
-// CleanUp removes the leftovers of killed processes of this user in parent, ""
-// for the temporary directory of the system. Leftovers that cannot be removed
-// are ignored.
+// CleanUp removes leftovers of this user's killed processes in parent, "" for the system's, as far
+// as it can.
 func CleanUp(parent string) {
 	if parent == "" {
 		parent = os.TempDir()

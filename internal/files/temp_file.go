@@ -14,10 +14,8 @@ import (
 // prefix is the prefix of all names that this package creates.
 const prefix = "okara-scratch-"
 
-// TempFile opens a temporary file in dir, "" for that of the system; done
-// closes it. If the system supports it, the file never has a name, so a killed
-// process leaves nothing. Otherwise the name is removed at once, and a file
-// that a process left before that is removed by the next process.
+// TempFile opens a temporary file in dir, "" for the system's; done closes it. It has no name where
+// the system can, else it loses it at once; the next process removes what a kill left.
 func TempFile(dir string) (f *os.File, done func(), err error) {
 	if dir == "" {
 		dir = os.TempDir()
@@ -39,8 +37,7 @@ func namedFile(dir string) (f *os.File, done func(), err error) {
 	return f, func() { _ = errors.Join(f.Close(), os.Remove(f.Name())) }, nil // an open file keeps its name on Windows
 }
 
-// NoTemporary reports whether err is the failure to create a temporary file or
-// directory, and returns its directory.
+// NoTemporary reports whether nothing temporary could be made, and where.
 func NoTemporary(err error) (dir string, ok bool) {
 	e, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !slices.Contains([]string{"open", "mkdir", "createtemp", "mkdirtemp"}, e.Op) {

@@ -9,15 +9,12 @@ import (
 	"time"
 )
 
-// pieceSize is how much of an answer is sent under one deadline. A client that
-// does not take it in time has stalled.
+// pieceSize is sent under one deadline; a client that does not take it in time stalls.
 const pieceSize = 64 << 10
 
-// Response is the one wrapper that a [Server] puts around each answer, so that handlers
-// need none of their own. It records the status and the size, and ends answers that the
-// client does not read: without that such a request and what its handler holds live for
-// ever. A deadline that a handler sets itself must be later than the deadline of what was
-// sent before.
+// Response is the one wrapper that a [Server] puts around each answer. It records status and size,
+// and ends answers that the client does not read, which would live for ever. A handler's deadline
+// must be later than that of what was sent.
 type Response struct {
 	http.ResponseWriter
 	control http.ResponseController
@@ -27,8 +24,7 @@ type Response struct {
 	written int64
 }
 
-// NewResponse wraps an answer that has no wrapper yet, as in tests. It returns a
-// *Response unchanged.
+// NewResponse wraps an answer that is no *Response yet.
 func NewResponse(w http.ResponseWriter) *Response {
 	if r, ok := w.(*Response); ok {
 		return r
@@ -98,8 +94,7 @@ func (w *Response) WriteString(s string) (total int, err error) {
 	}
 }
 
-// ReadFrom lets the connection choose how to send the pieces: the kernel sends those of a
-// file directly, unless r is wrapped in more than one limit.
+// ReadFrom lets the connection send a file's pieces by the kernel, with one limit around r at most.
 func (w *Response) ReadFrom(r io.Reader) (total int64, err error) {
 	w.begin()
 	to, ok := w.ResponseWriter.(io.ReaderFrom)

@@ -9,17 +9,14 @@ import (
 )
 
 const (
-	// stallTimeout ends a request whose handler waited this long for the next minBody of its
-	// body. There is no limit for the whole body: providers are uploaded over slow lines.
+	// stallTimeout ends a request that waited for the next minBody; a whole body has no limit.
 	stallTimeout = time.Minute
 	minBody      = 32 << 10
-	// leftTimeout is for a body that the handler left unread. If it is short, net/http
-	// reads it to the end.
+	// leftTimeout is for an unread body, which net/http reads to the end if it is short.
 	leftTimeout = 5 * time.Second
 )
 
-// limitBodies ends requests whose body does not arrive. Without it such a request
-// lives for ever, and a shutdown waits for it.
+// limitBodies ends requests whose body does not arrive, which would live for ever.
 func limitBodies(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
@@ -43,8 +40,7 @@ func limitBodies(h http.Handler) http.Handler {
 	})
 }
 
-// body ends the reads that take too long. It does not change a deadline that a handler
-// has set itself.
+// body ends reads that take too long, with respect for a handler's own deadline.
 type body struct {
 	io.ReadCloser
 	stalled *time.Timer

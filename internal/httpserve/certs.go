@@ -15,10 +15,8 @@ import (
 	"sync"
 )
 
-// perHost sends each request with the certificates that Docker and Podman use
-// for its host: those in the folder HOST[:PORT] of a certs.d directory. A host
-// without such a folder gets the common settings.
-// See https://docs.docker.com/engine/security/certificates/.
+// perHost uses the certificates of Docker and Podman for a host, in HOST[:PORT] of certs.d, else
+// the common settings (https://docs.docker.com/engine/security/certificates/).
 type perHost struct {
 	common *http.Transport
 	dirs   []string
@@ -78,9 +76,8 @@ func (p *perHost) host(name string) hostTransport {
 	return h
 }
 
-// hostTLS returns common with the certificates of the folders added: *.crt are trusted,
-// NAME.cert with NAME.key is shown to the server. It returns nil if no folder has
-// certificates for the host.
+// hostTLS returns common with the folders' certificates: *.crt to trust, NAME.cert with NAME.key to
+// show; nil without any.
 func hostTLS(common *tls.Config, dirs []string, host string) (*tls.Config, error) {
 	if host == "." || !filepath.IsLocal(host) {
 		return nil, nil // a redirect may lead to any name, and these are no folder names
@@ -141,8 +138,7 @@ func trustFile(config *tls.Config, name string) error {
 	return nil
 }
 
-// CertDirs returns the directories where Docker and Podman keep certificates per
-// registry.
+// CertDirs returns where Docker and Podman keep certificates per registry.
 func CertDirs(getenv func(string) string) []string {
 	if runtime.GOOS == "windows" {
 		return []string{filepath.Join(getenv("ProgramData"), "docker", "certs.d")}

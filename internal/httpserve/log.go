@@ -13,8 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// RequestID is the header with the ID of a request in logs, here and at a proxy. A
-// [Server] ensures that every request has one.
+// RequestID is the header of a request's ID in logs; a [Server] ensures it.
 const RequestID = "X-Request-Id"
 
 // maxID bounds the request ID that a client may send.
@@ -56,8 +55,7 @@ func logRequests(h http.Handler, l *slog.Logger, t tracer) http.Handler {
 	})
 }
 
-// SafePath returns a path in the form that logs may show: the token in the address of an
-// archive, an upload or a log grants access by itself.
+// SafePath returns a path for logs: tokens in addresses grant access.
 func SafePath(p string) string {
 	if !strings.Contains(p, "/archives/") && !strings.Contains(p, "/api/v2/") {
 		return p // most paths have no token, and are requested often

@@ -7,9 +7,8 @@ import (
 	"net/http"
 )
 
-// ReadBody reads the body of a request, at most limit bytes. A body whose declared length
-// is more is not read at all; the error in both cases is an [*http.MaxBytesError]. A body
-// of known length is held in memory only once.
+// ReadBody reads a body of at most limit bytes, nothing of one declared longer:
+// [*http.MaxBytesError]. Of known length it is held once.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}

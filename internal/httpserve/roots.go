@@ -10,11 +10,9 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// FallbackRoots makes the process trust the bundled certificates where the system has
-// none, as in an image that holds only the program. It is for main, before anything is
-// verified. Parsing them takes longer than most commands take to start, so the system's
-// certificates are looked for first. A wrong result there costs only time: Go uses the
-// bundled ones only if it finds no others.
+// FallbackRoots makes main trust the bundled certificates where the system has none, as in an image
+// of one program. Parsing them takes longer than most commands to start, so the system's are looked
+// for first; a wrong result costs only time.
 func FallbackRoots(getenv func(string) string) {
 	if systemRoots(getenv) {
 		return
@@ -24,8 +22,7 @@ func FallbackRoots(getenv func(string) string) {
 	}
 }
 
-// systemRoots reports whether Go will find certificates: a file that is not empty at one
-// of the paths where crypto/x509 looks.
+// systemRoots reports whether Go will find certificates where crypto/x509 looks.
 func systemRoots(getenv func(string) string) bool {
 	if strings.Contains(getenv("GODEBUG"), "x509usefallbackroots=1") {
 		return false

@@ -24,17 +24,14 @@ import (
 
 const (
 	caLife = 10 * 365 * 24 * time.Hour
-	// leafLife is the longest life that Apple's systems accept. A new certificate is made
-	// at each start.
+	// leafLife is the longest that Apple's systems accept; each start makes a new one.
 	leafLife = 397 * 24 * time.Hour
 	// caRenew is the remaining life below which a CA is replaced at a start.
 	caRenew = leafLife
 )
 
-// SelfSigned returns a TLS configuration for hosts, which are names or addresses, signed
-// by a CA that is kept in dir and is made there first if needed. Users trust caFile once.
-// The CA's key never leaves dir and its file has mode 0600: its holder can impersonate
-// any host to users that trust the CA.
+// SelfSigned returns a TLS configuration for hosts, signed by a CA kept in dir, whose caFile users
+// trust once. The CA's key, mode 0600, stays: its holder can be any host to them.
 func SelfSigned(dir string, hosts []string) (caFile string, cfg *tls.Config, err error) {
 	caFile = filepath.Join(dir, "ca.pem")
 	ca, err := loadCA(caFile, filepath.Join(dir, "ca-key.pem"), time.Now())
@@ -99,8 +96,7 @@ func newLeaf(ca tls.Certificate, hosts []string, now time.Time) (tls.Certificate
 	return newCertificate(t, ca)
 }
 
-// newCertificate signs the template with the key of the parent, or with its own new key
-// if the parent is empty.
+// newCertificate signs the template with the parent's key, or with its own.
 func newCertificate(t *x509.Certificate, parent tls.Certificate) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -31,11 +31,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Tracer gets one span per request; nil: no spans.
 	Tracer trace.TracerProvider
-	// ShutdownGrace is how long connections are still accepted after the
-	// context is done; zero: not at all.
+	// ShutdownGrace is how long connections are accepted after the context's end.
 	ShutdownGrace time.Duration
-	// Drain is how long running requests may take after that; zero: 10 minutes. Requests
-	// that still run then are cut off.
+	// Drain is how long requests may take after that, before they are cut; zero: 10 minutes.
 	Drain time.Duration
 }
 
@@ -43,12 +41,10 @@ const (
 	maxHeader     = 32 << 10
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
-	// maxStreams is the minimum that RFC 9113, section 6.5.2, recommends. OpenTofu and
-	// Terraform send one request at a time, and a proxy opens more connections.
+	// maxStreams is RFC 9113's recommended minimum (6.5.2); the tools send one request at a time.
 	maxStreams   = 100
 	defaultDrain = 10 * time.Minute
-	// firstRequest is how long a new connection has for its first request once the server
-	// stops; clients open connections ahead of need.
+	// firstRequest is how long a new connection has for a request once the server stops.
 	firstRequest = time.Second
 )
 
@@ -61,8 +57,7 @@ type Server struct {
 	o        Options
 }
 
-// Listen opens the port, so that the address is known and in use before [Server.Serve]
-// answers the first request.
+// Listen opens the port before [Server.Serve] answers.
 func Listen(o Options) (*Server, error) {
 	config, err := o.tlsConfig()
 	if err != nil {
@@ -75,8 +70,7 @@ func Listen(o Options) (*Server, error) {
 	return newServer(l, config, o), nil
 }
 
-// ListenUnix opens a socket that only this user can connect to, and replaces a socket
-// that an earlier process left behind. Addr and the TLS options have no effect.
+// ListenUnix opens a socket for this user alone, in place of an old one, without Addr and TLS.
 func ListenUnix(file string, o Options) (*Server, error) {
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("listen on %s: %w", file, err)
@@ -111,11 +105,9 @@ func newServer(l net.Listener, config *tls.Config, o Options) *Server {
 	}}
 }
 
-// http2Limits sets the limits that net/http leaves unbounded. It bounds the rest itself:
-// headers and their continuations by MaxHeaderBytes, handlers by the number of streams,
-// handlers queued because of cancelled streams by four times that (CVE-2023-44487),
-// queued answers to pings, settings and resets by 10 000, the preface by 10 s and a
-// connection without streams by IdleTimeout.
+// http2Limits sets what net/http leaves unbounded. It bounds headers by MaxHeaderBytes, handlers by
+// streams and queued ones by four times that (CVE-2023-44487), queued answers to control frames by
+// 10 000, the preface by 10 s, a connection without streams by IdleTimeout.
 func http2Limits() *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams:          maxStreams,
@@ -163,8 +155,7 @@ func (s *Server) URL() string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// Serve answers requests until the context is done and then ends gracefully. It returns
-// nil if every request was answered.
+// Serve answers until the context is done, then ends gracefully; nil: all were answered.
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() { failed <- s.accept() }()

@@ -15,8 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// tracer makes the span of a request. otelhttp would record the whole path and an address
-// that the client may invent; this package knows which parts of a path are secret.
+// tracer makes a request's span: otelhttp would record secret paths and invented addresses.
 type tracer struct{ trace.Tracer }
 
 func newTracer(p trace.TracerProvider) tracer {
@@ -32,9 +31,7 @@ func (t tracer) isRecording() bool {
 	return !off
 }
 
-// startSpan begins a span below the one that the request names in its W3C trace context, and
-// returns the request with it. The attribute names are those of OpenTelemetry's semantic
-// conventions for HTTP.
+// startSpan begins a span below the request's trace context, with OpenTelemetry's names for HTTP.
 func (t tracer) startSpan(r *http.Request, id, path string) (*http.Request, trace.Span) {
 	if !t.isRecording() {
 		return r, noop.Span{}
@@ -52,8 +49,7 @@ func (t tracer) startSpan(r *http.Request, id, path string) (*http.Request, trac
 	return r.WithContext(ctx), span
 }
 
-// completeSpan completes a span with the route, which is the pattern that a multiplexer
-// matched, and the status and size of the answer.
+// completeSpan adds the matched route, the status and size.
 func completeSpan(span trace.Span, r *http.Request, w *Response) {
 	if !span.IsRecording() {
 		return

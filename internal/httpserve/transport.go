@@ -18,15 +18,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/netaddr"
 )
 
-// TransportOptions configure [Transport]. The zero value trusts the system's
-// certificates.
+// TransportOptions configure [Transport]; zero trusts the system's certificates.
 type TransportOptions struct {
 	CAFile     string // PEM, trusted in addition to the system's
 	ClientCert string // PEM files; both or neither
 	ClientKey  string
 	Insecure   bool // accept any certificate
-	// CertDirs have a folder HOST[:PORT] for each host with its own certificates, as in
-	// Docker's certs.d: *.crt to trust, NAME.cert and NAME.key to show to the server.
+	// CertDirs have a folder HOST[:PORT] for each host with certificates, as Docker's certs.d.
 	CertDirs []string
 	// Dial connects to the host, or to a proxy if one is used; nil: the default dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -35,22 +33,18 @@ type TransportOptions struct {
 }
 
 const (
-	// idlePerHost keeps the connections of a wide push or of many parallel downloads for
-	// the next batch instead of closing all but a few.
+	// idlePerHost keeps connections of a wide push for the next batch.
 	idlePerHost = 64
 	ioBuffer    = 64 << 10
-	// idleOut is less than what load balancers and registries allow (60 s and
-	// more), so that a write does not meet a connection that is being closed
-	// and end with an unknown outcome.
+	// idleOut is less than others allow (60 s and more): a write must not meet a closing
+	// connection.
 	idleOut = 45 * time.Second
-	// answerTimeout is for servers that accept a request and then do not answer.
-	// Registries take minutes to finish a large upload.
+	// answerTimeout is for servers that do not answer; registries take minutes for a large upload.
 	answerTimeout = 10 * time.Minute
 )
 
-// Transport returns the transport for all outgoing requests: it pools connections, uses
-// the proxies of the environment except for loopback hosts, and makes one OpenTelemetry
-// span per request.
+// Transport is for all outgoing requests: pooled, by the environment's proxies but for loopback,
+// with a span each.
 func Transport(o TransportOptions) (http.RoundTripper, error) {
 	config, err := o.clientTLS()
 	if err != nil {
@@ -100,8 +94,7 @@ func (o TransportOptions) clientTLS() (*tls.Config, error) {
 	return c, nil
 }
 
-// proxyFor is http.ProxyFromEnvironment without loopback hosts in any spelling: a facade on
-// this machine is never behind a proxy.
+// proxyFor is http.ProxyFromEnvironment without loopback hosts in any spelling.
 func proxyFor(r *http.Request) (*url.URL, error) {
 	if netaddr.IsLoopback(r.URL.Host) {
 		return nil, nil
@@ -109,8 +102,7 @@ func proxyFor(r *http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment(r)
 }
 
-// traced and queryBack surround otelhttp, which records the whole URL in its span: traced
-// cuts the query off, queryBack restores it afterwards.
+// traced and queryBack cut the query off around otelhttp, which records the whole URL.
 type traced struct {
 	next http.RoundTripper // otelhttp around last
 	last http.RoundTripper

@@ -33,8 +33,7 @@ type Entry struct {
 	Policy    string
 }
 
-// Render returns a depot file with the entries, sorted and without duplicates.
-// interval, in minutes, is omitted if it is 0.
+// Render returns a depot file with the entries, sorted, once each; interval in minutes, 0: none.
 func Render(entries []Entry, interval int) string {
 	slices.SortStableFunc(entries, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Address, b.Address))
@@ -72,8 +71,7 @@ func Render(entries []Entry, interval int) string {
 	return strings.TrimPrefix(b.String(), "\n")
 }
 
-// openDepot has the fields of OpenDepot's resources (group opendepot.defdev.io,
-// v1alpha1) that define the published artifacts and their sources.
+// openDepot has the fields of OpenDepot's resources (opendepot.defdev.io, v1alpha1) that matter.
 type openDepot struct {
 	APIVersion string      `yaml:"apiVersion"`
 	Kind       string      `yaml:"kind"`
@@ -144,19 +142,15 @@ type openProvider struct {
 	Storage          map[string]any `yaml:"storageConfig"`
 }
 
-// Bounds of a YAML file, and of the lists in it that are combined with each
-// other or searched for each entry. The limits of okara's own kinds are not
-// higher.
+// Bounds of a YAML file and of lists that are combined; okara's own kinds have no higher ones.
 const (
 	maxManifests   = 16 << 20 // bytes
 	maxOpenEntries = 1000     // modules, providers and versions of an object
 	maxOpenNames   = 50       // operating systems, architectures, groups and rights
 )
 
-// OpenDepot reads OpenDepot's Depot, Module and Provider resources from any
-// number of YAML documents; other kinds are skipped. A module keeps its
-// address, NAMESPACE/NAME/PROVIDER, so that only the host changes in sources.
-// interval is the longest polling interval in minutes.
+// OpenDepot reads Depot, Module and Provider resources from YAML documents. Modules keep
+// NAMESPACE/NAME/PROVIDER: only the host changes in sources. interval is the longest, in minutes.
 func OpenDepot(src []byte) (entries []Entry, interval int, err error) {
 	all, err := readOpenDepot(src)
 	for _, d := range all {
@@ -274,8 +268,7 @@ func (p openProvider) providerEntry() Entry {
 	return e
 }
 
-// Registry lists the modules of a registry, or of one namespace, and returns an
-// entry for each that accepts every release.
+// Registry returns an entry, for every release, of each module of a registry or namespace.
 func Registry(ctx context.Context, r *upstream.ModuleRegistry, namespace string) ([]Entry, error) {
 	modules, err := r.List(ctx, namespace)
 	if err != nil {

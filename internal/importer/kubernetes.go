@@ -17,12 +17,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// openSecret is the name of the Secret of a GitHub App, the only one that
-// OpenDepot reads.
+// openSecret is the one Secret, of a GitHub App, that OpenDepot reads.
 const openSecret = "opendepot-github-application-secret"
 
-// kubeObject is a resource of okara, with notes about the parts that could not
-// be converted.
+// kubeObject is a resource of okara, with notes about what was not converted.
 type kubeObject struct {
 	notes []string
 
@@ -89,8 +87,7 @@ type kubeImport struct {
 	objects  []kubeObject
 }
 
-// Kubernetes returns okara's resources for OpenDepot's, as YAML. Parts that
-// cannot be converted become comments with the reason.
+// Kubernetes returns okara's resources for OpenDepot's, as YAML; what cannot be is a comment.
 func Kubernetes(manifests ...[]byte) (string, error) {
 	var all []openDepot
 	for _, src := range manifests {
@@ -117,8 +114,7 @@ func Kubernetes(manifests ...[]byte) (string, error) {
 	return im.objectsText()
 }
 
-// declare records the existing resources: those that a Depot creates, and those
-// with Versions.
+// declare records existing resources: those that a Depot makes, and those with Versions.
 func (im *kubeImport) declare(d openDepot) {
 	by := d.Metadata.Namespace + "/" + d.Metadata.Name
 	switch d.Kind {
@@ -217,8 +213,7 @@ func (im *kubeImport) convertDepot(d openDepot, o *kubeObject) any {
 	return out
 }
 
-// convertModule returns a module entry; false if okara would refuse it, which is noted
-// in o.
+// convertModule returns a module entry; false, noted in o: okara would refuse it.
 func (im *kubeImport) convertModule(m openModule, d openDepot, o *kubeObject) (kubeModule, bool) {
 	versions, pin := d.exactVersions()
 	e := m.moduleEntry(d.Metadata.Namespace)
@@ -286,8 +281,7 @@ func (im *kubeImport) appAuth(d openDepot) *kubeAuth {
 	return a
 }
 
-// scan adds a scan of a provider's source repository in addition to its
-// packages.
+// scan adds a scan of a provider's source beside its packages.
 func (im *kubeImport) scan(p openProvider, d openDepot, spec *kubeProvider, o *kubeObject) {
 	source := "git::" + strings.TrimSuffix(p.SourceRepository, ".git") + ".git"
 	path, onGitHub := strings.CutPrefix(source, "git::https://github.com/")
@@ -328,8 +322,7 @@ func keepOf(history *int, o *kubeObject) int {
 	return *history
 }
 
-// exactVersions returns the versions that a Module or Provider lists: the first, and
-// the others.
+// exactVersions returns the versions that a resource lists: the first, and the others.
 func (d openDepot) exactVersions() (first string, others []string) {
 	for i, v := range d.Spec.Versions {
 		if s := strings.TrimPrefix(v.Version, "v"); i == 0 {
@@ -341,8 +334,7 @@ func (d openDepot) exactVersions() (first string, others []string) {
 	return first, others
 }
 
-// objectsText writes the objects, preceded by the steps that an administrator has to
-// do first.
+// objectsText writes the objects, after what an administrator has to do first.
 func (im *kubeImport) objectsText() (string, error) {
 	var b bytes.Buffer
 	for _, namespace := range slices.Sorted(maps.Keys(im.mirrors)) {

@@ -67,8 +67,7 @@ func (im *kubeImport) allowModules(spec *kubeRule, namespace, glob string, o *ku
 	spec.allowScope("read:module:" + namespace + "/" + glob + "/*")
 }
 
-// allowProviders looks up the providers with a name among the namespace's
-// resources.
+// allowProviders looks up a namespace's providers of a name.
 func (im *kubeImport) allowProviders(spec *kubeRule, namespace, name string, o *kubeObject) {
 	found := false
 	if name == "*" {

@@ -18,9 +18,8 @@ type kubeVersion struct {
 	Auth      *kubeAuth `yaml:"auth,omitempty"`
 }
 
-// convertVersion converts a Version without a Module or Provider; nil for any other,
-// with a note in o. OpenDepot has one Version for each platform of a provider,
-// okara one for all.
+// convertVersion converts a Version of no Module or Provider, else nil, noted in o. OpenDepot has
+// one a platform, okara one for all.
 func (im *kubeImport) convertVersion(d openDepot, o *kubeObject) *kubeVersion {
 	version := strings.TrimPrefix(d.Spec.Version, "v")
 	kind, name := d.parent()
@@ -58,8 +57,7 @@ func (d openDepot) parent() (kind, name string) {
 	return "", ""
 }
 
-// hasOwnSource reports whether a Version contains its own source. A provider's source
-// is the registry in its name.
+// hasOwnSource reports whether a Version has a source; a provider's is in its name.
 func (d openDepot) hasOwnSource() bool {
 	m := d.Spec.ModuleRef
 	return m == nil || m.Provider != "" && (m.RepoURL != "" || m.RepoOwner != "")

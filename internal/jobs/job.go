@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// artifactJob is the type of an entry of the queue: a job under one tag, and
-// its end under another. Both tags are written once.
+// artifactJob is an entry of the queue: a job, or its end, each under a tag written once.
 const artifactJob = "application/vnd.okara.job.v1"
 
 const (
@@ -37,13 +36,11 @@ const (
 	tryTagPrefix  = "try-"  // followed by the number of the try
 	backTagPrefix = "back-" // likewise
 
-	// maxJob bounds the content of a job, in bytes: a request has a few
-	// hundred.
+	// maxJob bounds a job's content, in bytes.
 	maxJob = 64 << 10
 )
 
-// Recorded is a stored job. All readers of the queue can read Data, so it must
-// not contain secrets.
+// Recorded is a stored job. All readers of the queue see Data: no secrets.
 type Recorded struct {
 	ID   string
 	Kind string
@@ -68,8 +65,7 @@ func jobName(id string) string {
 // JobTag returns the tag of the job with this id.
 func JobTag(id string) string { return jobTagPrefix + jobName(id) }
 
-// DoneTag returns the tag that ends the job under tag, "" if tag is not the tag
-// of a job.
+// DoneTag returns the tag that ends the job under tag, or "".
 func DoneTag(tag string) string {
 	name, ok := strings.CutPrefix(tag, jobTagPrefix)
 	if !ok || len(name) != 32 || strings.Trim(name, "0123456789abcdef") != "" {
@@ -78,8 +74,7 @@ func DoneTag(tag string) string {
 	return doneTagPrefix + name
 }
 
-// endedJobTag is the inverse of DoneTag: it returns the tag of the job that tag
-// ends, "" if tag does not end a job.
+// endedJobTag returns the tag of the job that tag ends, or "".
 func endedJobTag(tag string) string {
 	name, ok := strings.CutPrefix(tag, doneTagPrefix)
 	if job := jobTagPrefix + name; ok && DoneTag(job) == tag {
@@ -88,9 +83,7 @@ func endedJobTag(tag string) string {
 	return ""
 }
 
-// AddJob records the job in the queue r. It returns false if a job with this id
-// exists, whether it has ended or not. For two concurrent writers both may get
-// true.
+// AddJob records a job; false: its id exists. Two concurrent writers may both get true.
 func AddJob(ctx context.Context, r *oci.Repo, j Recorded) (added bool, err error) {
 	size := len(j.ID) + len(j.Kind)
 	for k, v := range j.Data {
@@ -128,8 +121,7 @@ func EndJob(ctx context.Context, r *oci.Repo, id string, e End) error {
 	return nil
 }
 
-// BeginTry records a try of the job before it begins. It returns false if a try
-// of this number exists.
+// BeginTry records a try before it begins; false: its number exists.
 func BeginTry(ctx context.Context, r *oci.Repo, id string, n int, at time.Time) (bool, error) {
 	begun, err := putTry(ctx, r, tryTagPrefix, id, n, at)
 	if err != nil {
@@ -159,8 +151,7 @@ func readTry(ctx context.Context, r *oci.Repo, id string, n int) (began time.Tim
 
 func tryTag(prefix, id string, n int) string { return fmt.Sprintf("%s%s-%d", prefix, jobName(id), n) }
 
-// triedJobTag returns the tag of the job to which the tag of a try belongs, ""
-// for any other tag.
+// triedJobTag returns the tag of the job of a try, or "".
 func triedJobTag(tag string) string {
 	for _, prefix := range []string{tryTagPrefix, backTagPrefix} {
 		if rest, ok := strings.CutPrefix(tag, prefix); ok {
@@ -219,8 +210,7 @@ func ReadJob(ctx context.Context, r *oci.Repo, tag string) (Recorded, error) {
 	return j, nil
 }
 
-// ReadEnd returns how the job with this id ended; ErrNotFound if it has not
-// ended.
+// ReadEnd returns how a job ended; ErrNotFound: not yet.
 func ReadEnd(ctx context.Context, r *oci.Repo, id string) (End, error) {
 	return readEndAt(ctx, r, DoneTag(JobTag(id)))
 }

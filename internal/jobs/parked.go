@@ -22,9 +22,7 @@ type ParkedJob struct {
 	Tag string // of the job
 }
 
-// Parked returns the parked jobs of the queue r that were not requested again.
-// Without a queue there are none. Only jobs with at least maxLosses tries are
-// read.
+// Parked returns the parked jobs that were not requested again, of those with maxLosses tries.
 func Parked(ctx context.Context, r *oci.Repo) ([]ParkedJob, error) {
 	list, err := r.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -66,8 +64,7 @@ func Parked(ctx context.Context, r *oci.Repo) ([]ParkedJob, error) {
 	return parked, nil
 }
 
-// isSkippable reports whether a tag of the queue is damaged or was deleted
-// meanwhile.
+// isSkippable reports whether a tag is damaged or gone.
 func isSkippable(err error) bool {
 	return errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt)
 }

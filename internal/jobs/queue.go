@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	// takeover is the age at which any replica may run a job that has not
-	// ended: until then it belongs to the replica that accepted it.
+	// takeover is the age at which any replica may run a job that has not ended.
 	takeover = 5 * time.Minute
 	// lookEvery is how often the queue is read for such jobs.
 	lookEvery = time.Minute
@@ -34,8 +33,7 @@ const (
 
 	backTimeout = 5 * time.Second // for recording that a try returned
 
-	// kept is how long the queue remembers a job that has ended. After that a
-	// job with its id is new, which is harmless like any other repetition.
+	// kept is how long the queue remembers an ended job's id.
 	kept = 30 * 24 * time.Hour
 	// endsRead is how many ends one call of findOpen reads to learn their age.
 	endsRead = 50
@@ -45,16 +43,14 @@ const (
 	grace   = 30 * time.Second // for running tries when the server ends
 )
 
-// Job is background work. It is recorded in the registry before it is
-// acknowledged, so it outlives this process; it must not contain secrets.
+// Job is background work, recorded before it is acknowledged; no secrets.
 type Job struct {
 	Kind string // selects the handler
 	Data map[string]string
 }
 
-// Handler runs a job and returns its result. Two replicas may run the same job
-// at the same time, so running it twice must be harmless. After an error the
-// job is tried again later, unless the error is [Permanent].
+// Handler runs a job, maybe twice at a time, which must be harmless. After an error it is tried
+// again, unless that is [Permanent].
 type Handler func(ctx context.Context, j Job) (result string, err error)
 
 // permanentError is an error that further tries cannot resolve.
@@ -62,12 +58,10 @@ type permanentError struct{ error }
 
 func (e permanentError) Unwrap() error { return e.error }
 
-// Permanent marks the error of a handler as one that further tries cannot
-// resolve.
+// Permanent marks an error that further tries cannot resolve.
 func Permanent(err error) error { return permanentError{err} }
 
-// Counts is the number of jobs that wait for a try or are running, and of those
-// that ended in this process by result.
+// Counts are the jobs that wait or run, and those ended here by result.
 type Counts struct {
 	Waiting, Running, Done, Failed, Parked int
 
@@ -89,10 +83,8 @@ type Options struct {
 	Now      func() time.Time   // nil: time.Now
 }
 
-// Queue runs the jobs that are recorded in a repository which all replicas
-// share. The replica that accepts a job runs it at once. A job that has not
-// ended after five minutes is run by any replica that sees it, even after a
-// restart.
+// Queue runs jobs recorded in a repository that replicas share: at once where accepted, after five
+// minutes by any replica that sees them.
 type Queue struct {
 	repo     *oci.Repo
 	handlers map[string]Handler
@@ -141,8 +133,7 @@ func New(o Options) *Queue {
 	}
 }
 
-// Add records the job and starts it. It returns false if a job with this id was
-// recorded before, whatever its result: to repeat it, use another id.
+// Add records and starts a job; false: its id was recorded, whatever the result.
 func (q *Queue) Add(ctx context.Context, id string, j Job) (added bool, err error) {
 	now := q.now()
 	added, err = AddJob(ctx, q.repo, Recorded{ID: id, Kind: j.Kind, Data: j.Data, Time: now})
@@ -152,8 +143,7 @@ func (q *Queue) Add(ctx context.Context, id string, j Job) (added bool, err erro
 	return added, err
 }
 
-// AddAgain is [Queue.Add] for a repeated request of a person: a parked job is
-// replaced by a new one. It returns the id of the job.
+// AddAgain is [Queue.Add] for a person's repetition: a parked job gets a new id, returned.
 func (q *Queue) AddAgain(ctx context.Context, id string, j Job) (now string, added bool, err error) {
 	now = id
 	for n := 2; n <= maxAgain+1; n++ {
@@ -185,8 +175,7 @@ func (q *Queue) Outcome(ctx context.Context, id string) (string, error) {
 	return "done: " + end.Result, nil
 }
 
-// keepOpen adds an open job and wakes the loop. The loop may already have found the
-// job between its recording and this call, and then with a later due time.
+// keepOpen adds an open job and wakes the loop, which may have found it with a later time.
 func (q *Queue) keepOpen(tag string, j *openJob) {
 	q.mu.Lock()
 	if known := q.open[tag]; known == nil {
@@ -238,9 +227,7 @@ func (q *Queue) recordFailed(end End) {
 	}
 }
 
-// Run runs jobs until ctx ends, and then gives running ones a short time.
-// Interrupted and waiting jobs are run by another replica or after the next
-// start.
+// Run runs jobs until ctx ends, and a short time longer; the rest is left to others.
 func (q *Queue) Run(ctx context.Context) {
 	if len(q.handlers) == 0 {
 		return
@@ -270,9 +257,7 @@ func (q *Queue) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// findOpen finds the jobs that have not ended, forgets those that another replica
-// has ended, and deletes those that ended long ago. Only one call may run at a
-// time.
+// findOpen finds open jobs, forgets those ended elsewhere, deletes old ones. One call at a time.
 func (q *Queue) findOpen(ctx context.Context) error {
 	list, err := q.repo.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -306,9 +291,7 @@ func (q *Queue) findOpen(ctx context.Context) error {
 	return q.expire(ctx, list.Tags)
 }
 
-// expire deletes the jobs among tags that ended long ago: the job and its tries
-// before its end, since otherwise the job would run again after an
-// interruption.
+// expire deletes jobs that ended long ago, their end last, or they would run again.
 func (q *Queue) expire(ctx context.Context, tags []string) error {
 	reads := endsRead
 	tries := map[string][]string{}
@@ -354,8 +337,7 @@ func (q *Queue) knowsJob(tag string) bool {
 	return q.open[tag] != nil
 }
 
-// forgetJob drops a job, unless it is running: its try will detect that it has
-// ended.
+// forgetJob drops a job, unless it runs: its try will notice.
 func (q *Queue) forgetJob(tag string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -365,8 +347,7 @@ func (q *Queue) forgetJob(tag string) {
 	q.countStates()
 }
 
-// startDue starts the due jobs, the oldest first, and returns when to call it
-// again, at the latest at next.
+// startDue starts due jobs, the oldest first, and returns when to be called again.
 func (q *Queue) startDue(ctx context.Context, running *sync.WaitGroup, next time.Time) time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()

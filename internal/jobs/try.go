@@ -58,8 +58,7 @@ func (q *Queue) attemptJob(ctx context.Context, j *openJob) (again bool, err err
 	return again, err
 }
 
-// beginTry records that a try begins, unless too many tries did not return. A try
-// that began recently may still run, in this or another replica.
+// beginTry records that a try begins, unless too many did not return or one may run.
 func (q *Queue) beginTry(ctx context.Context, j *openJob) error {
 	for j.losses < maxLosses {
 		begun, err := BeginTry(ctx, q.repo, j.id, j.tries+1, q.now())

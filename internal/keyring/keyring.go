@@ -23,9 +23,8 @@ import (
 // minSecret is the minimum length of a key's secret, in bytes.
 const minSecret = 32
 
-// Key signs and seals values that a server hands out and later gets back. The first key
-// of a ring makes new values; all keys verify and open values that come back, so a
-// rotation does not invalidate existing values. Replicas need the same keys.
+// Key signs and seals what a server hands out and gets back. A ring's first key makes, all keys
+// check. Replicas need the same.
 type Key struct {
 	ID     string // empty: derived from the secret
 	Secret []byte // at least 32 bytes
@@ -44,8 +43,7 @@ func New(keys []Key) (*Ring, error) {
 	return ring, ring.Replace(keys)
 }
 
-// Replace replaces the keys. If one of the new keys is invalid, it changes nothing and
-// returns an error.
+// Replace replaces the keys, or with an invalid one nothing.
 func (ring *Ring) Replace(keys []Key) error {
 	checked, err := checkKeys(keys)
 	if err != nil {
@@ -57,8 +55,7 @@ func (ring *Ring) Replace(keys []Key) error {
 	return nil
 }
 
-// Set returns a number that changes with each change of the keys, so a caller can detect
-// that cached signatures are outdated.
+// Set returns a number that changes with the keys.
 func (ring *Ring) Set() int64 { return ring.set.Load() }
 
 func (k Key) isEqual(other Key) bool { return k.ID == other.ID && bytes.Equal(k.Secret, other.Secret) }
@@ -119,9 +116,8 @@ func (k Key) mac(purpose string, lines []string) string {
 // errSealed means that a sealed value was made with other keys or for another purpose.
 var errSealed = errors.New("not issued by this server")
 
-// Seal encrypts v for a purpose, so that the server need not remember it. Only servers
-// with the same keys can read or make sealed values. The form is
-// "<kid>.<base64url of nonce and AES-256-GCM>".
+// Seal encrypts v for a purpose, as "<kid>.<base64url of nonce and AES-256-GCM>", readable with the
+// same keys alone.
 func (ring *Ring) Seal(purpose string, v any) (string, error) {
 	plain, err := json.Marshal(v)
 	if err != nil {

@@ -18,11 +18,9 @@ type Options struct {
 	Source   depot.Source                   // required
 	Required []description.RequiredProvider // by the configuration
 	Compute  bool                           // download packages for hashes that the source does not provide
-	// Allowed refuses a version with an error; nil: none is refused. It is
-	// called for every entry before any hash is read.
+	// Allowed refuses a version before any hash is read; nil: none.
 	Allowed func(ctx context.Context, p addr.Provider, v addr.Version) error
-	// Versions lists the versions allowed for a new entry, highest first; nil:
-	// all of Source.
+	// Versions lists what a new entry may have, highest first; nil: all of Source.
 	Versions func(ctx context.Context, p addr.Provider) ([]addr.Version, error)
 }
 
@@ -55,10 +53,8 @@ func (l *File) Addresses(required []description.RequiredProvider) []addr.Provide
 	return all
 }
 
-// Complete fills in the hashes of all entries and adds entries for required
-// providers. The version of an entry stays: one that the configuration does not
-// allow is outdated. It returns the new text of the file, which must not be
-// written if a result is refused.
+// Complete fills in all hashes, and adds required providers. An entry keeps its version: one that
+// is not allowed is outdated. The new text must not be written if a result is refused.
 func (l *File) Complete(ctx context.Context, o Options) (text []byte, results []Result, err error) {
 	entries, err := l.entries(ctx, o)
 	if err != nil {
@@ -85,8 +81,7 @@ func (l *File) Complete(ctx context.Context, o Options) (text []byte, results []
 	return l.With(entries), results, nil
 }
 
-// entries returns the entries of the file, and new ones for providers that the
-// configuration requires.
+// entries returns the file's entries, and new ones that the configuration requires.
 func (l *File) entries(ctx context.Context, o Options) ([]Provider, error) {
 	from := o.Versions
 	if from == nil {
@@ -110,8 +105,7 @@ func (l *File) entries(ctx context.Context, o Options) ([]Provider, error) {
 	return entries, nil
 }
 
-// recordOutdated records that the configuration does not allow the version of the
-// entry.
+// recordOutdated records that the configuration does not allow an entry's version.
 func (r *Result) recordOutdated(e Provider, required []description.RequiredProvider) {
 	i := slices.IndexFunc(required, func(q description.RequiredProvider) bool { return q.Address == e.Address })
 	if i >= 0 && required[i].Text != "" && !required[i].Versions.Allows(e.Version) && r.State != "conflict" {

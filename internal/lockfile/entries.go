@@ -9,8 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/importer"
 )
 
-// DepotEntries returns an entry of a depot file for each provider in the lock
-// files, with exactly the versions in use.
+// DepotEntries returns a depot entry for each provider, with the versions in use.
 func DepotEntries(files []*File) []importer.Entry {
 	versions := map[addr.Provider][]addr.Version{}
 	for _, f := range files {

@@ -18,14 +18,12 @@ import (
 // Name is the file name of a lock file in a root module.
 const Name = ".terraform.lock.hcl"
 
-// lockHeader is the comment that the clients write at the top of a new lock
-// file.
+// lockHeader is the comment of clients in a new lock file.
 const lockHeader = `# This file is maintained automatically by "tofu init".
 # Manual edits may be lost in future updates.
 `
 
-// File is a dependency lock file, .terraform.lock.hcl. Changes affect only the
-// provider blocks concerned; every other byte of the file stays.
+// File is a .terraform.lock.hcl. Changes keep every byte outside the blocks concerned.
 type File struct {
 	src       []byte
 	Providers []Provider // in the order of the file
@@ -44,8 +42,7 @@ type Provider struct {
 	close  hcl.Range // the closing brace
 }
 
-// Parse parses a lock file; name is used in messages. An empty file is a lock
-// file without providers.
+// Parse parses a lock file, empty or not; name is for messages.
 func Parse(name string, src []byte) (*File, error) {
 	body, diags := syntax.ParseBody(src, name)
 	if diags.HasErrors() {
@@ -111,10 +108,8 @@ func (l *File) Find(p addr.Provider) (Provider, bool) {
 	return l.Providers[i], true
 }
 
-// With returns the file with the entries in change replaced, or inserted in the
-// order of their addresses if the file does not have them. Hashes are sorted by
-// bytes, one per line: with any other form the clients rewrite the file and
-// warn under -lockfile=readonly.
+// With returns the file with entries replaced or inserted by address. Hashes are sorted, one a
+// line: else clients rewrite the file, and warn under -lockfile=readonly.
 func (l *File) With(change []Provider) []byte {
 	if len(l.Providers) == 0 && len(bytes.TrimSpace(l.src)) == 0 {
 		return l.insert([]byte(lockHeader), change)

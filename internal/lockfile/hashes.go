@@ -29,11 +29,9 @@ type Known struct {
 	Verified bool            // SHA256SUMS has a signature by one of the source's keys
 }
 
-// Hashes collects the hashes of all platforms of one version: zh: of each
-// package, h1: if the source publishes it or compute is set, and zh: of each
-// line of SHA256SUMS, as in the registry protocol. It is an error if the
-// signature of SHA256SUMS is wrong, or if SHA256SUMS contradicts a package; a
-// source without SHA256SUMS is accepted.
+// Hashes collects a version's hashes: zh: of packages, h1: if published or to be computed, zh: of
+// each line of SHA256SUMS. A wrong signature, or sums that contradict a package, are an error; no
+// sums are accepted.
 func Hashes(ctx context.Context, src depot.Source, p addr.Provider, v addr.Version, compute bool) (Known, error) {
 	platforms, err := src.Platforms(ctx, p, v)
 	if err != nil {
@@ -81,8 +79,7 @@ func packageHashes(pkg upstream.Package, sums signing.Sums) []string {
 	return hashes
 }
 
-// verifiedSums parses the SHA256SUMS of a package after verifying its
-// signature, and checks that it lists the package.
+// verifiedSums parses a package's SHA256SUMS after its signature, which must list it.
 func verifiedSums(pkg upstream.Package) (signing.Sums, bool, error) {
 	if len(pkg.Shasums) == 0 {
 		return nil, false, nil
@@ -110,8 +107,7 @@ func verifiedSums(pkg upstream.Package) (signing.Sums, bool, error) {
 	return sums, verified, nil
 }
 
-// computeHashes downloads a package to a temporary file and fills in its
-// hashes. A package that does not match the origin's zh: is corrupt.
+// computeHashes downloads a package and fills in its hashes, if it is the origin's.
 func computeHashes(ctx context.Context, pkg *upstream.Package) (err error) {
 	dir, remove, err := files.TempDir("")
 	if err != nil {
@@ -131,10 +127,8 @@ func computeHashes(ctx context.Context, pkg *upstream.Package) (err error) {
 	return err
 }
 
-// Merge returns the entry for the lock file: the union of its hashes and the
-// source's. conflicts are old zh: hashes that the source does not know; h1:
-// hashes are not compared, because they may come from platforms that the source
-// lacks.
+// Merge returns the union of hashes. conflicts are old zh: that the source does not know; h1: may
+// be of platforms that it lacks.
 func Merge(old Provider, now Known) (merged Provider, conflicts []string) {
 	merged = old
 	for _, h := range old.Hashes {

@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// IsLoopback reports whether only this machine reaches HOST or HOST:PORT: a
-// loopback address, or a name that is reserved for it (RFC 6761).
+// IsLoopback reports whether only this machine reaches HOST[:PORT], by address or name (RFC 6761).
 func IsLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -25,9 +24,8 @@ func IsLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// ParseServer parses the address of a server as written by users, with the
-// default scheme https://. The path of the URL has no trailing slash. The error
-// contains no text that might be a password.
+// ParseServer parses a server's address, https:// by default, without trailing slash. The error has
+// no text that may be a password.
 func ParseServer(s string) (*url.URL, error) {
 	if !strings.Contains(s, "://") {
 		s = "https://" + s
@@ -45,9 +43,8 @@ func ParseServer(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// IsInternal reports whether the host of a URL is a literal non-public address,
-// in any spelling that some resolver accepts, or a loopback name (RFC 6761). It
-// does not resolve other names.
+// IsInternal reports whether a URL's host is a literal non-public address, in any spelling, or a
+// loopback name (RFC 6761). It resolves nothing.
 func IsInternal(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -94,8 +91,7 @@ func IsPublic(ip netip.Addr) bool {
 	return true
 }
 
-// isatap reports whether the last half of the address means that its packets go
-// to the IPv4 address in its last four bytes (RFC 5214, section 6.1).
+// isatap reports whether packets go to the IPv4 address in the last four bytes (RFC 5214, 6.1).
 func isatap(b [16]byte) bool {
 	return b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// OneConn serves h on one in-memory connection, which buffers no bytes, and returns the
-// client's end of it.
+// OneConn serves h on an in-memory connection without buffer, and returns the client's end.
 func OneConn(t testing.TB, h http.Handler) net.Conn {
 	t.Helper()
 	l := oneConn{conns: make(chan net.Conn, 1)}

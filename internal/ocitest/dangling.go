@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// DanglingTags is a registry with tags that are listed while their GET answers 404, as
-// left by a registry that dies between creating a tag's folder and writing its link. A
-// PUT makes the tag real, a DELETE removes it.
+// DanglingTags is a registry with tags that are listed and 404, as after a death in between. PUT
+// makes a tag real, DELETE removes it.
 type DanglingTags struct {
 	http.Handler
 

@@ -7,8 +7,7 @@ import (
 	"net/http/httptest"
 )
 
-// Direct is a transport that calls a handler, regardless of the request's host. There is
-// no connection, so a synctest bubble can wait for the response.
+// Direct is a transport that calls a handler, without connection, for synctest bubbles.
 type Direct struct{ http.Handler }
 
 // RoundTrip implements http.RoundTripper.

@@ -16,17 +16,15 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// Each runs f as a subtest on every registry in process: distribution in memory,
-// distribution with each quirk with which okara still works, and cue-labs' ociregistry,
-// which has a referrers API. Quirks that make okara refuse locking, such as a late tag
-// list, are not included; use [New].
+// Each runs f on every registry in process: distribution in memory, with each quirk with which
+// okara works, and cue-labs' ociregistry, which has a referrers API. Quirks that forbid locking:
+// [New].
 func Each(t *testing.T, f func(t *testing.T, host string)) {
 	t.Helper()
 	EachHandler(t, func(t *testing.T, h http.Handler) { f(t, serveHandler(t, h)) })
 }
 
-// EachHandler is [Each] without listeners, so that waiting takes no real time in a
-// synctest bubble.
+// EachHandler is [Each] without listeners, for synctest bubbles.
 func EachHandler(t *testing.T, f func(t *testing.T, h http.Handler)) {
 	t.Helper()
 	for _, v := range []struct {
@@ -46,8 +44,7 @@ func EachHandler(t *testing.T, f func(t *testing.T, h http.Handler)) {
 	t.Run("ociregistry", func(t *testing.T) { f(t, Memory()) })
 }
 
-// New starts a distribution registry in memory with the quirks and returns
-// its "host:port".
+// New starts distribution in memory with the quirks, at "host:port".
 func New(t testing.TB, q Quirks) string {
 	t.Helper()
 	return serveHandler(t, Handler(t, q))
@@ -60,9 +57,8 @@ func Handler(t testing.TB, q Quirks) http.Handler {
 	return q.wrap(h)
 }
 
-// Memory returns ociregistry's in-memory registry and server. Tags may move. It refuses a
-// manifest whose blobs are missing with a plain error, which its server turns into 500;
-// the specification requires MANIFEST_BLOB_UNKNOWN.
+// Memory returns ociregistry in memory. It refuses missing blobs by 500 where the specification has
+// MANIFEST_BLOB_UNKNOWN.
 func Memory() http.Handler {
 	return ociserver.New(ocimem.New(), &ociserver.Options{
 		WriteError: func(w http.ResponseWriter, _ *http.Request, err error) {

@@ -65,8 +65,7 @@ func orDefault(t http.RoundTripper) http.RoundTripper {
 	return t
 }
 
-// FailBefore loses the request: the connection breaks before it arrives, but the client
-// cannot know that.
+// FailBefore breaks the connection before the request arrives.
 func FailBefore(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 	closeBody(r)
 	return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
@@ -97,8 +96,7 @@ func Refuse(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 }
 
-// Status returns an act that answers with a status, and Retry-After unless that is
-// negative.
+// Status answers with a status, and Retry-After unless negative.
 func Status(status, retryAfter int) Act {
 	return func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 		closeBody(r)
@@ -177,8 +175,7 @@ func Slow(d time.Duration) Act {
 	}
 }
 
-// Stale returns an act that repeats the response to the first matching request, like a
-// cache that never updates. Use it with Times: -1.
+// Stale repeats the first response, like a cache that never updates; Times: -1.
 func Stale() Act {
 	var mu sync.Mutex // guards kept
 	kept := map[string]*http.Response{}
@@ -217,8 +214,7 @@ func newResponse(r *http.Request, status int, h http.Header, body string) *http.
 	}
 }
 
-// On matches requests of one method ("": any) and kind ("": any): tags, manifest, blob,
-// upload, referrers, ping, token.
+// On matches a method and kind ("": any): tags, manifest, blob, upload, referrers, ping, token.
 func On(method, kind string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		return (method == "" || r.Method == method) && (kind == "" || parsePlace(r.URL.Path).kind == kind)
@@ -233,8 +229,7 @@ func OnTag(method string) func(*http.Request) bool {
 	}
 }
 
-// Count is a transport that counts requests by "METHOD kind", where kind is
-// tags, manifest, blob, upload, referrers, ping or token.
+// Count counts requests by "METHOD kind", with the kinds of [On].
 type Count struct {
 	Base http.RoundTripper // nil: http.DefaultTransport
 

@@ -32,9 +32,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// Guard is a distribution registry with its own authentication, as in production: Basic
-// from an htpasswd file, or tokens of a separate issuer. Unlike with an [Issuer], the
-// registry decides; the issuer only signs.
+// Guard is distribution with authentication: Basic from an htpasswd file, or tokens of an issuer
+// that, unlike [Issuer], only signs.
 type Guard struct {
 	Host string
 
@@ -60,8 +59,7 @@ func NewHTPasswd(t testing.TB, users map[string]string) *Guard {
 	return g
 }
 
-// NewTokens starts a registry that requires tokens, and an issuer that signs them for
-// these users, for any repository and action.
+// NewTokens starts a registry and the issuer of its tokens, for these users and anything.
 func NewTokens(t testing.TB, users map[string]string) *Guard {
 	t.Helper()
 	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)

@@ -16,8 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// Issuer guards a registry: with Basic authentication, or with tokens (JWTs) that it
-// issues itself at /token, each for the repositories and actions that were requested and
+// Issuer guards a registry by Basic, or by tokens (JWTs) issued at /token for what was asked and
 // allowed.
 type Issuer struct {
 	Users  map[string]string                          // name to password; a refresh token is both the name and the password of a user
@@ -160,8 +159,7 @@ func (i *Issuer) mayDo(user, name, action string) bool {
 	return known
 }
 
-// serveToken handles the GET request of the distribution token specification and the POST
-// request of its OAuth2 variant.
+// serveToken handles the token specification's GET, and the POST of its OAuth2 variant.
 func (i *Issuer) serveToken(w http.ResponseWriter, r *http.Request) {
 	user, password, ok := r.BasicAuth()
 	scopes := r.URL.Query()["scope"]

@@ -15,8 +15,7 @@ import (
 	"sync"
 )
 
-// Quirks are deviations of registries in the field. The zero value is unmodified
-// distribution with deletion enabled.
+// Quirks are registries' deviations; zero is distribution with deletion.
 type Quirks struct {
 	NoDelete         bool    // every DELETE: 405 (distribution's default, GHCR, Docker Hub)
 	DigestDeleteOnly bool    // DELETE of a tag: 405 UNSUPPORTED (Harbor, ACR, distribution 2.8)
@@ -130,8 +129,7 @@ func (d *headerDropper) Write(p []byte) (int, error) {
 	return d.ResponseWriter.Write(p)
 }
 
-// listTags returns the inner registry's tag list, or nil and the response if that is not
-// a list.
+// listTags returns the inner tag list, or nil and the response.
 func listTags(h http.Handler, r *http.Request) ([]string, *httptest.ResponseRecorder) {
 	rec := httptest.NewRecorder()
 	r = r.Clone(r.Context())
@@ -233,8 +231,7 @@ func (c *countdown) take(key string) bool {
 	return true
 }
 
-// lateList hides each newly pushed tag from the next n lists. Deleted tags vanish at
-// once. Lists always show a prefix of the pushed tags in their order.
+// lateList hides a new tag from the next n lists, which show a prefix in order of pushes.
 func lateList(h http.Handler, n int) http.Handler {
 	hidden := countdown{left: map[string]int{}}
 	var one sync.Mutex // of the tags of a list, or of a push
@@ -263,8 +260,7 @@ func lateList(h http.Handler, n int) http.Handler {
 	})
 }
 
-// halfLinks refuses the first n manifests after each push of a blob, as
-// distribution 2.8 does when it reads a link file that is empty for an instant.
+// halfLinks refuses n manifests after a blob's push, as distribution 2.8 with an empty link file.
 func halfLinks(h http.Handler, n int) http.Handler {
 	half := countdown{left: map[string]int{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -367,8 +363,7 @@ type place struct{ kind, name, ref string }
 
 func (p place) digest() bool { return strings.Contains(p.ref, ":") }
 
-// parsePlace sorts a path into kinds: ping, tags, manifest, blob, upload, referrers; any path
-// outside of /v2/ is "token".
+// parsePlace sorts paths into the kinds of [On]; outside /v2/ it is "token".
 func parsePlace(path string) place {
 	rest, ok := strings.CutPrefix(path, "/v2/")
 	if !ok {

@@ -15,8 +15,7 @@ import (
 	"testing"
 )
 
-// Refusals are the rules by which a registry refuses requests, in the words of Harbor
-// 2.16 unless noted otherwise. The zero value refuses nothing.
+// Refusals are rules by which a registry refuses, in Harbor 2.16's words unless noted; zero: none.
 type Refusals struct {
 	Immutable    []string // patterns of tags that can be neither moved nor deleted: 412
 	Exempt       []string // patterns of tags exempt from Immutable
@@ -24,14 +23,12 @@ type Refusals struct {
 	NoDelete     bool     // an account that may not delete: 403 (zot without "delete"), and 401 with Projects
 	NoUntag      bool     // DELETE of a tag: 400 UNSUPPORTED; DELETE of a digest works
 	ContentTrust bool     // reading a manifest without a cosign signature: 412
-	// Projects are the existing first path elements of repository names, with the rights
-	// of the account in each: pull, push, delete. Nil disables accounts. The account is
-	// "robot" with the password "secret".
+	// Projects are first path elements, with the rights of account "robot", password "secret":
+	// pull, push, delete. Nil: no accounts.
 	Projects map[string][]string
 }
 
-// Refusing is a registry that refuses by rules which may change at runtime, as those of
-// Harbor and zot do.
+// Refusing is a registry whose rules may change, as Harbor's and zot's.
 type Refusing struct {
 	Host string
 
@@ -166,8 +163,7 @@ func (g *Refusing) readSigned(w http.ResponseWriter, r *http.Request, p place) {
 // Account returns the name and the password of the registry's account.
 func (g *Refusing) Account() (user, password string) { return "robot", "secret" }
 
-// admitsRequest answers like Harbor's token server and its check of requests: 401 for any
-// missing right, with a Basic challenge for requests with credentials.
+// admitsRequest answers like Harbor: 401 for any missing right, a Basic challenge with credentials.
 func (rules Refusals) admitsRequest(w http.ResponseWriter, r *http.Request, p place) bool {
 	if p.kind == "token" {
 		rules.anyToken(w, r)
@@ -204,8 +200,7 @@ func actionOf(r *http.Request) string {
 	return "push"
 }
 
-// callerOf returns the user of a request, or "". authenticated reports whether it has
-// credentials.
+// callerOf returns a request's user, or "", and whether it has credentials.
 func callerOf(r *http.Request) (user string, authenticated bool) {
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		c, _ := (&Issuer{}).readToken(token)
@@ -229,8 +224,7 @@ func sendChallenge(w http.ResponseWriter, r *http.Request, scope string, authent
 	w.Header().Set("WWW-Authenticate", text)
 }
 
-// anyToken issues a token to any request with a scope. With a wrong password the token names
-// no user.
+// anyToken issues a token for any scope; with a wrong password it names no user.
 func (rules Refusals) anyToken(w http.ResponseWriter, r *http.Request) {
 	user, _ := callerOf(r)
 	scopes := r.URL.Query()["scope"]

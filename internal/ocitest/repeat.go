@@ -25,8 +25,7 @@ func Twice(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	return resp, nil
 }
 
-// Late answers the first request as if it were lost, and delivers it before the fourth or
-// when deliver is called. Use it with Times: -1.
+// Late delivers the first, lost, request before the fourth, or at deliver; Times: -1.
 func Late() (act Act, deliver func()) {
 	l := &lateRequest{}
 	return l.do, l.deliver
@@ -90,8 +89,7 @@ func sendAndDiscard(r *http.Request, next http.RoundTripper) {
 	}
 }
 
-// Through returns a server that answers as a transport does. If the transport fails, the
-// connection breaks without a response.
+// Through returns a server that answers as a transport does, failures by breaking.
 func Through(t http.RoundTripper) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := r.Clone(r.Context())

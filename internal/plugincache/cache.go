@@ -30,8 +30,7 @@ type Cache struct {
 	maxBytes int64 // bytes; 0: no limit
 }
 
-// New returns the cache in dir, which need not exist. It must be an absolute path, since it
-// is the target of links.
+// New returns the cache in dir, absolute as links lead there, which need not exist.
 func New(dir string) (Cache, error) {
 	if !filepath.IsAbs(dir) {
 		return Cache{}, fmt.Errorf("plugin cache %s: want an absolute path", dir)
@@ -45,10 +44,8 @@ type Module struct {
 	DataDir string // where the tool keeps providers, .terraform
 }
 
-// Link makes a link to each package that the lock file names, the cache has and the module
-// lacks. A module without a lock file gets none. Links to packages that the lock file does
-// not name are removed, since terraform would install through such a link into the cache.
-// Link returns how many packages of the module are in the cache now.
+// Link links to each package that the lock file names and the cache has. Other links are removed:
+// terraform would install through them. It returns how many are in the cache.
 func (c Cache) Link(m Module) (linked int, err error) {
 	_, packages, err := c.lockedPackages(m)
 	if err := c.unlink(m, packages); err != nil {
@@ -111,9 +108,8 @@ func escapePattern(name string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }
 
-// Keep moves the packages that an init has installed into the cache and replaces them by
-// links. Packages that differ from the lock file or cannot be moved stay where they are; the
-// error names them. Keep returns how many packages were moved.
+// Keep moves installed packages into the cache, and links to them. What differs from the lock file
+// or cannot move stays, named by the error. It returns how many moved.
 func (c Cache) Keep(m Module) (kept int, err error) {
 	_, packages, err := c.lockedPackages(m)
 	if err != nil {
@@ -247,8 +243,7 @@ func (c Cache) keepPackage(l locked) error {
 	return replaceByLink(l.installed, target, l.dataDir)
 }
 
-// onlyFiles refuses a package that contains links: their targets could change after the
-// tool has verified it.
+// onlyFiles refuses a package with links, whose targets could change after verification.
 func onlyFiles(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() && !e.Type().IsRegular() {
@@ -312,9 +307,8 @@ func linkTree(from, to string) error {
 	})
 }
 
-// replaceByLink replaces a folder by a link; the folder is moved aside for a moment. A
-// program that runs from the folder has its files open; an init that finds nothing in that
-// moment installs the package again.
+// replaceByLink replaces a folder by a link. A program in it has its files open; an init in that
+// moment installs again.
 func replaceByLink(path, target, beside string) (err error) {
 	aside, remove, err := files.TempDir(beside)
 	if err != nil {

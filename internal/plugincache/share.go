@@ -43,18 +43,16 @@ type Share struct {
 // maxShared bounds the providers of one lock file: each is a request.
 const maxShared = 100
 
-// Within returns the cache with a limit in bytes: fetching removes the packages that were
-// not used for the longest time. Packages in use by runs count and stay. The limit can be
-// exceeded by one package, and by what is being unpacked.
+// Within returns the cache with a limit in bytes: fetching removes what was unused longest, but not
+// what runs use. One package, and what is unpacked, may exceed it.
 func (c Cache) Within(maxBytes int64) Cache {
 	c.maxBytes = maxBytes
 	return c
 }
 
-// Share makes links to the packages that the module's lock file names and the source has,
-// and returns how many. What the cache lacks is fetched, and everything is hashed: a damaged
-// package is fetched again. If a lock file has only the zh: of a package, its h1: is added,
-// as the tool would do. After an error, or at the limit, the tool fetches the rest itself.
+// Share links to the lock file's packages that the source has, fetched where missing or damaged,
+// all hashed, and returns how many. Beside a zh: alone it adds the h1:, as the tool does. What is
+// left, by error or limit, the tool fetches.
 func (c Cache) Share(ctx context.Context, m Module, s Share) (shared int, err error) {
 	lock, packages, err := c.lockedPackages(m)
 	if err != nil || len(packages) > maxShared {
@@ -111,9 +109,8 @@ func (c Cache) Fill(ctx context.Context, text []byte, source Source) error {
 	})...)
 }
 
-// readyPackage makes hard links to a package in own and hashes the files there, so that later
-// changes of the cache do not matter. It returns the entry with the h1: of the package; the
-// zero entry if the tool has the package, or has to fetch it itself.
+// readyPackage hard-links a package into own and hashes it there, and returns its entry with h1:,
+// or zero if the tool has it or fetches it.
 func (c Cache) readyPackage(ctx context.Context, p locked, source Source, own string) (lockfile.Provider, error) {
 	none := lockfile.Provider{}
 	if _, err := os.Lstat(p.installed); err == nil {
@@ -142,9 +139,8 @@ func (c Cache) readyPackage(ctx context.Context, p locked, source Source, own st
 	return e, nil
 }
 
-// offeredPackage asks the source for the package. It is false if the source refuses it, does not
-// report its hashes, or has a different package than the lock file. The lock file must have
-// the zh:, since the tool would add it, and a plan with a changed lock file is refused.
+// offeredPackage asks the source. False: it refuses, has no hashes, or another package. The lock
+// file must have the zh:: a plan with a changed one is refused.
 func (l locked) offeredPackage(ctx context.Context, source Source) (upstream.Package, bool) {
 	pkg, err := source.Package(ctx, l.entry.Address, l.entry.Version, addr.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH})
 	if err != nil {
@@ -163,8 +159,7 @@ func (l locked) target(h1 string) string {
 // errDamaged says that a package does not match its hash, or cannot be read.
 var errDamaged = errors.New("a package is damaged")
 
-// givePackage fetches what the cache lacks, makes hard links to it and hashes them. What cannot be
-// linked or read is damaged, or was removed meanwhile; then own is empty.
+// givePackage fetches what is missing, links and hashes it. If that fails, own is empty.
 func (c Cache) givePackage(ctx context.Context, l locked, pkg upstream.Package, own string) error {
 	if err := c.fetch(ctx, l, pkg); err != nil {
 		return err
@@ -225,8 +220,7 @@ func verifyPackage(dir, h1 string) error {
 	return err
 }
 
-// tempDir makes a temporary folder on the file system of the cache. All of them have one
-// parent, so that a later call removes what a killed process left.
+// tempDir makes a temporary folder beside the cache, where a later call finds leftovers.
 func (c Cache) tempDir() (dir string, remove func() error, err error) {
 	all := filepath.Join(c.dir, partialFolder)
 	if err := os.MkdirAll(all, 0o700); err != nil {
@@ -251,8 +245,7 @@ func (c Cache) dropPackage(target string) (err error) {
 	return nil // another process was faster
 }
 
-// fetch downloads a package into the cache, unless it is there. Only one of several processes
-// does so. It fails with errFull if there is no room.
+// fetch downloads a package into the cache, one process at a time; errFull: no room.
 func (c Cache) fetch(ctx context.Context, l locked, pkg upstream.Package) (err error) {
 	target := l.target(pkg.H1)
 	if isFolder(target) {
@@ -315,8 +308,7 @@ func (c Cache) fetchTo(ctx context.Context, pkg upstream.Package, target string)
 	return c.admitPackage(ctx, whole, target)
 }
 
-// makeReadable lets every user read and run the contents of a folder, independent of this
-// process's umask. The folders above it decide which users can reach it.
+// makeReadable lets every user read and run a folder's contents, whatever the umask.
 func makeReadable(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -354,9 +346,8 @@ func (c Cache) admitPackage(ctx context.Context, whole, target string) (err erro
 	return moveTo(whole, target)
 }
 
-// trim makes room for a package of size bytes by removing the least recently used ones.
-// Packages in use by runs stay and count, since they occupy the disk. If they reach the
-// limit, trim fails with errFull; otherwise one package may exceed it.
+// trim makes room for size bytes by removing the least recently used. What runs use stays and
+// counts; at the limit: errFull. Else one package may exceed it.
 func (c Cache) trim(size int64) error {
 	if c.maxBytes <= 0 {
 		return nil
@@ -412,8 +403,7 @@ func sizeOf(dir string) int64 {
 	return size
 }
 
-// measureFolder adds up the sizes of the files below a folder, in bytes, and reports whether one
-// of them has another hard link.
+// measureFolder adds up file sizes below a folder, and finds other hard links.
 func measureFolder(dir string) (size int64, held bool) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error { // files that disappear meanwhile do not count
 		if err == nil && e.Type().IsRegular() {

@@ -20,9 +20,8 @@ var (
 // maxClaim bounds the value of a claim in a right, in bytes.
 const maxClaim = 255
 
-// ParseRuleScope parses a right of a rule, like [ParseScope]. Its glob may name claims of
-// the token: {namespace} stands for one name of the OCI grammar, {module...} for names
-// joined by "/".
+// ParseRuleScope is [ParseScope] for a rule, whose glob may name claims: {namespace} is one OCI
+// name, {module...} several joined by "/".
 func ParseRuleScope(s string) (Scope, error) {
 	scope, err := parseScope(s)
 	if err != nil {

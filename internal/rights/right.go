@@ -10,12 +10,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// Action is what a request does. Changes of a version have more specific names in the
-// audit log, such as "yank".
+// Action is what a request does; the audit log names changes more exactly.
 type Action string
 
-// Actions of rights. Every action except Use includes Read, and Admin includes all
-// actions of a kind.
+// Actions of rights. All but Use include Read, and Admin all of a kind.
 const (
 	Read    Action = "read"
 	Publish Action = "publish" // of modules, providers and mirrors
@@ -25,8 +23,7 @@ const (
 	Approve Action = "approve" // of instances: approve requests of other callers
 	Admin   Action = "admin"
 
-	// List is the action of reading a list. Every identified caller has the right; the
-	// rows of the list are filtered by the right to read each.
+	// List is every identified caller's; the rows are filtered by Read.
 	List Action = "list"
 
 	LogIn Action = "login" // whether the caller has any right at all
@@ -35,17 +32,14 @@ const (
 // Kind is a kind of object, one of [addr.KindModule] and so on, or AnyKind.
 type Kind string
 
-// AnyKind stands for modules, providers and mirrors in a [Scope], and for no
-// kind at all in a [Right].
+// AnyKind is modules, providers and mirrors in a [Scope], no kind in a [Right].
 const AnyKind Kind = "*"
 
-// Everything is the address of objects that only the glob ** covers: the server itself,
-// and everything without an address of its own.
+// Everything is the address of what only ** covers: the server, and what has no address.
 const Everything = "**"
 
-// Somewhere is the address of a right to any object of its kind. It is checked first for
-// a request with the address in its body; the exact right is checked once the body was
-// read.
+// Somewhere is any object of a kind, checked first where the address is in the body, which decides
+// later.
 const Somewhere = "?"
 
 // Right is what a request needs.
@@ -64,18 +58,15 @@ func (r Right) String() string {
 	return Scope{r.Action, r.Kind, glob}.String()
 }
 
-// Lacks comes before the missing right in each refusal of okara serve, by which its
-// clients recognize one.
+// Lacks precedes the missing right in each refusal, by which clients recognize one.
 const Lacks = "it lacks the right "
 
 // Server returns the right to everything that concerns the whole server.
 func Server() Right { return Right{Admin, AnyKind, Everything} }
 
-// StateRight returns the right to a workspace of a state, with the address "shop/dev".
-// Workspace "" stands for all workspaces: "shop". The repository of a split workspace
-// has the address of that workspace; any other workspace in that repository needs the
-// right to the whole state that is split. A name that no state can have needs the right
-// to all states.
+// StateRight returns the right to a workspace of a state, "shop/dev", or with workspace "" to all,
+// "shop". A split workspace's repository has that workspace's address; others in it need the whole
+// state. A name that no state can have needs all states.
 func StateRight(l addr.Layout, action Action, name, workspace string) Right {
 	if _, err := l.StateRepo(name); err != nil {
 		return Right{action, addr.KindState, Everything}
@@ -93,9 +84,8 @@ func StateRight(l addr.Layout, action Action, name, workspace string) Right {
 	return Right{action, addr.KindState, name}
 }
 
-// AnyStateRight returns the right to any one workspace of a state, with the address
-// "shop/". It is for lists, whose rows are then checked one by one, and for requests
-// that name the workspace in the body.
+// AnyStateRight returns the right to some workspace of a state, "shop/": for lists checked row by
+// row, and requests that name it in the body.
 func AnyStateRight(l addr.Layout, action Action, name string) Right {
 	right := StateRight(l, action, name, "default")
 	if _, _, split := l.SplitState(name); !split && right.Address != Everything {
@@ -104,10 +94,9 @@ func AnyStateRight(l addr.Layout, action Action, name string) Right {
 	return right
 }
 
-// RightTo returns the right to read or publish the content of a repository, whose kind
-// the layout determines. Other repositories below the states need the right to all
-// states. All the rest, including catalog, queue, instances and their ledger, and what
-// decides about the runs of a state, belongs to the server.
+// RightTo returns the right to a repository's content, by its kind in the layout. Others below
+// states need all states. The rest, catalog, queue, instances, ledger, what decides about runs, is
+// the server's.
 func RightTo(l addr.Layout, action Action, repository string) Right {
 	stateAction := action
 	if action == Publish {
@@ -134,12 +123,10 @@ func RightTo(l addr.Layout, action Action, repository string) Right {
 	return Server()
 }
 
-// Scope grants rights in a configuration, written "action:kind:glob": an action, a kind
-// (module, provider, mirror, state, template, instance, or * for the first three) and a
-// glob over addresses, in which * stands for part of a segment and ** for any number of
-// segments. For states the glob matches NAME, which includes all workspaces, or
-// NAME/WORKSPACE. The address of an instance is that of its template; no glob matches
-// addresses in the namespace [addr.TemplateReserved].
+// Scope grants rights, written "action:kind:glob": kind is module, provider, mirror, state,
+// template, instance, or * for the first three; in the glob * is part of a segment, ** any number.
+// For states it matches NAME, with all workspaces, or NAME/WORKSPACE. An instance has its
+// template's address; nothing matches [addr.TemplateReserved].
 type Scope struct {
 	Action Action
 	Kind   Kind
@@ -175,8 +162,7 @@ func parseScope(s string) (Scope, error) {
 	return scope, nil
 }
 
-// actionsOf returns the actions that a scope of the kind may have, and words about the
-// kind for an error; nil: there is no such kind.
+// actionsOf returns a kind's actions, and words about it; nil: no such kind.
 func actionsOf(kind Kind) (actions []Action, of string) {
 	switch {
 	case kind == AnyKind || isArtifact(kind):
@@ -222,8 +208,7 @@ func (s Scope) Allows(right Right) bool {
 	return addr.Match(glob, right.Address)
 }
 
-// fitsState reports whether the glob matches the name of a state, which has no "/", or
-// the workspace. For an address of [AnyStateRight] any workspace is enough.
+// fitsState reports whether the glob matches a state or workspace, any for [AnyStateRight].
 func (s Scope) fitsState(address string) bool {
 	name, workspace, inside := strings.Cut(address, "/")
 	switch {
@@ -235,9 +220,8 @@ func (s Scope) fitsState(address string) bool {
 	return inside && addr.Match(s.Glob, address)
 }
 
-// coversAction reports whether the scope covers an action on an object of a kind. A right to
-// use instances includes reading their templates, but not reading the instances of
-// other callers.
+// coversAction reports whether the scope covers an action on a kind. Use of instances reads
+// templates, not others' instances.
 func (s Scope) coversAction(kind Kind, action Action) bool {
 	if s.Kind == addr.KindInstance && kind == addr.KindTemplate {
 		return action == Read && (s.Action == Use || s.Action == Admin)

@@ -29,8 +29,7 @@ const (
 	maxName  = 200
 )
 
-// Findings returns the findings of a SARIF report, the worst first and at most
-// limit of them, and their count by severity.
+// Findings returns a SARIF report's findings, worst first, up to limit, and counts by severity.
 func Findings(report []byte, limit int) ([]Finding, Counts, error) {
 	doc, err := readSARIF(report)
 	if err != nil {
@@ -72,8 +71,7 @@ func newFinding(r sarifResult, rules []sarifRule, level string) Finding {
 	return f
 }
 
-// packageOf parses the lines that Trivy writes about a vulnerability; their
-// form is in github.com/aquasecurity/trivy/pkg/report/sarif.go.
+// packageOf parses Trivy's lines (github.com/aquasecurity/trivy/pkg/report/sarif.go).
 func packageOf(message string) (name, fixed string) {
 	value := map[string]string{}
 	for line := range strings.Lines(message) {

@@ -118,8 +118,7 @@ func readSARIF(b []byte) (sarif, error) {
 	return doc, nil
 }
 
-// eachFinding yields the results that are findings, each with the rules of its
-// run.
+// eachFinding yields results that are findings, with their run's rules.
 func (s sarif) eachFinding() iter.Seq2[sarifResult, []sarifRule] {
 	return func(yield func(sarifResult, []sarifRule) bool) {
 		for _, run := range s.Runs {

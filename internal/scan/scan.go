@@ -20,9 +20,8 @@ const Trivy = "trivy"
 // Target is the kind of content of a directory.
 type Target uint8
 
-// The targets. Trivy looks for misconfiguration in a module, and for known
-// vulnerabilities in the binary of a provider and in the dependencies of a
-// source repository; other scanners are run in the same way for all.
+// The targets: a module's misconfiguration, known vulnerabilities of a provider's binary and of a
+// source's dependencies.
 const (
 	Module Target = iota
 	Provider
@@ -36,8 +35,7 @@ const (
 	timeLimit = 15 * time.Minute
 )
 
-// Errors of Run. ErrMissing means that the scanner is not on PATH, ErrFailed
-// that it ran but gave no usable report.
+// Errors of Run: ErrMissing, no scanner on PATH; ErrFailed, no usable report.
 var (
 	ErrMissing = errors.New("scanner not found")
 	ErrFailed  = errors.New("scan failed")

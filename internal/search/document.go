@@ -17,8 +17,7 @@ const (
 
 const schemaVersion = 1
 
-// EncodeEntries encodes entries as the document that is kept in the registry: JSON with
-// one entry per line.
+// EncodeEntries encodes the stored document: JSON, an entry a line.
 func EncodeEntries(entries []Entry) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"schemaVersion":%d,"entries":[`, schemaVersion)
@@ -40,8 +39,7 @@ func EncodeEntries(entries []Entry) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// DecodeEntries decodes a document. It decodes entry by entry, so that a document that is
-// damaged after its middle costs no more memory than its bounds.
+// DecodeEntries decodes entry by entry, so that damage costs no memory beyond the bounds.
 func DecodeEntries(document []byte) ([]Entry, error) {
 	if len(document) > MaxDocument {
 		return nil, fmt.Errorf("the index has %d bytes, at most %d", len(document), MaxDocument)

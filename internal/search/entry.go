@@ -38,9 +38,8 @@ const (
 // scanLevels returns the possible results of a scan.
 func scanLevels() []string { return []string{ScanCritical, ScanHigh, ScanMedium, ScanLow, ScanClean} }
 
-// Entry is a module, a provider, a mirrored provider or a template in the index. All
-// fields except kind and address describe its newest version, and are empty until that
-// was read.
+// Entry is an item in the index. All but kind and address is of its newest version, once that was
+// read.
 type Entry struct {
 	Kind        string    `json:"kind"`            // a kind of package addr
 	Address     string    `json:"address"`         // in the form of package addr
@@ -93,8 +92,7 @@ func (e *Entry) System() string {
 	return ""
 }
 
-// Trim applies the bounds of an entry: texts are cut, and lists are sorted without
-// duplicates.
+// Trim bounds an entry: texts are cut, lists sorted without duplicates.
 func (e *Entry) Trim() {
 	e.Version = Cut(e.Version, maxName)
 	e.Description = Cut(plainText(e.Description), maxDescription)

@@ -151,8 +151,7 @@ const (
 	noRank     = 0
 )
 
-// shortest is the minimum length of a prefix that is looked for in descriptions and code:
-// shorter ones match too many words.
+// shortest is the least prefix looked for in descriptions and code.
 const shortest = 3
 
 // rankEntries sets the rank of each entry for a term in lower case, noRank for no match.

@@ -50,8 +50,7 @@ func (v *View) Has(kind, address string) (*Entry, bool) {
 	return &v.x.Entries[v.list[i]], true
 }
 
-// Search returns the matching entries, best first. downloads returns how often an entry
-// was downloaded recently; it is called only if that is the order.
+// Search returns matching entries, best first. downloads is called only for that order.
 func (v *View) Search(q Query, downloads func(kind, address string) int64) []*Entry {
 	hits := v.findHits(q)
 	switch q.Sort {
@@ -105,8 +104,7 @@ func (v *View) findHits(q Query) []*Entry {
 // maxRank is greater than the sum of the ranks of all terms.
 const maxRank = maxTerms*rankText + 1
 
-// Near returns up to ten entries whose names are at most two letters away from a word of
-// a text: most searches without a result are misspelt.
+// Near returns up to ten entries within two letters of a word: most failed searches are misspelt.
 func (v *View) Near(text string) []*Entry {
 	const maxDistance, entries = 2, 10
 	var near []*Entry
@@ -124,8 +122,7 @@ func (v *View) Near(text string) []*Entry {
 	return near
 }
 
-// editDistance returns how many letters must be inserted, removed or replaced to turn a into
-// b, or limit+1 if it is more than limit.
+// editDistance returns the letters to change between a and b, or limit+1.
 func editDistance(a, b string, limit int) int {
 	if len(a)-len(b) > limit || len(b)-len(a) > limit {
 		return limit + 1
@@ -164,8 +161,7 @@ const (
 	maxViews = 256
 )
 
-// Views keeps the views of sets of rights for half a minute. It is safe for
-// concurrent use; the zero value is empty.
+// Views keeps views by rights for half a minute. It is safe for concurrent use; zero is empty.
 type Views struct {
 	mu    sync.Mutex // guards the fields below
 	x     *Index     // the index of all views; views of an older index are dropped

@@ -14,8 +14,7 @@ import (
 	"strings"
 )
 
-// Answer is one document, encoded. It is complete before a status is written,
-// and one Answer may be sent any number of times.
+// Answer is an encoded document, complete before a status, and sent any number of times.
 type Answer struct {
 	contentType, vary string
 
@@ -34,8 +33,7 @@ func newEncoded(body []byte) encoded {
 	return encoded{body: body, etag: `"` + hex.EncodeToString(sum[:16]) + `"`, length: strconv.Itoa(len(body))}
 }
 
-// zipFrom is the size from which an answer is worth compressing: a smaller one fits into
-// one packet, which takes as long as half a packet.
+// zipFrom is the size worth compressing: smaller fits into one packet.
 const zipFrom = 1400
 
 // Encode returns v as JSON.
@@ -88,8 +86,7 @@ func marshalPlain(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// WriteJSON sends v as an answer that no client revalidates: without an ETag, and never
-// compressed.
+// WriteJSON sends v without ETag, never compressed.
 func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	b, err := marshalPlain(v)
 	if err != nil {
@@ -125,8 +122,7 @@ func (a *Answer) Write(w http.ResponseWriter, r *http.Request, cacheControl stri
 	_, _ = w.Write(f.body) // an error means that the client is gone
 }
 
-// takesGzip reports whether an Accept-Encoding header accepts gzip. It reads only as much
-// of the header as okara needs.
+// takesGzip reports whether Accept-Encoding has gzip, reading no more of it than that.
 func takesGzip(header string) bool {
 	for candidate := range strings.SplitSeq(header, ",") {
 		coding, weight, _ := strings.Cut(candidate, ";")

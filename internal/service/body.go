@@ -13,13 +13,11 @@ import (
 // maxBodies bounds the bodies of authorised requests that are read at the same time.
 const maxBodies = 256
 
-// slowBody is after how long the right is decided again when a body has arrived: the token
-// may have been revoked meanwhile.
+// slowBody is after how long a right is decided again: the token may have been revoked.
 const slowBody = time.Second
 
-// shutBody is the body of a request that has not been authorised yet. Code that reads it
-// by accident, such as a form parser, gets an error and not one byte. [OpenBody] opens
-// it.
+// shutBody is the body of a request that is not authorised. Reading it is an error, until
+// [OpenBody].
 type shutBody struct {
 	io.ReadCloser
 	open    bool
@@ -47,9 +45,8 @@ func (b *shutBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// closeBodyOf returns the request with its body closed. done releases the slot that reading it
-// took. The original request of net/http keeps its own body: by the type of that body
-// net/http decides whether to read what the handler left unread.
+// closeBodyOf returns the request with its body closed; done releases its slot. The original keeps
+// its body, by whose type net/http decides to read what is left.
 func closeBodyOf(r *http.Request) (_ *http.Request, done func()) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r, func() {}
@@ -80,8 +77,7 @@ func refusalOf(r *http.Request, err error) error {
 	return err
 }
 
-// OpenBody lets a body be read whose content is needed to authorise its request. The
-// handler bounds how much is read.
+// OpenBody lets a body be read that authorising needs, bounded by the handler.
 func OpenBody(r *http.Request) {
 	if b, ok := r.Context().Value(shutKey{}).(*shutBody); ok {
 		b.open = true
@@ -89,8 +85,7 @@ func OpenBody(r *http.Request) {
 	}
 }
 
-// OpenBody lets the body of an authorised request be read, if the limiter has a free
-// slot.
+// OpenBody lets an authorised body be read, if the limiter has a slot.
 func (k *Kit) OpenBody(r *http.Request) error {
 	b, ok := r.Context().Value(shutKey{}).(*shutBody)
 	if !ok || b.open {

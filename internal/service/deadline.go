@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// deadline is a context that ends at a time, like that of [context.WithDeadline], but
-// starts no timer before the first call of Done: an answer that is already known needs no
-// timer.
+// deadline is a context like [context.WithDeadline]'s, without a timer before Done: an answer that
+// is known needs none.
 type deadline struct {
 	context.Context // of the request
 	at              time.Time
@@ -45,8 +44,7 @@ func (d *deadline) realContext() context.Context {
 	return d.real
 }
 
-// Err implements [context.Context]. Without a timer it compares the clock itself, so that
-// the result is right even if nothing waits for the context.
+// Err implements [context.Context]. Without a timer it compares the clock.
 func (d *deadline) Err() error {
 	d.mu.Lock()
 	real := d.real

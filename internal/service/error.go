@@ -27,14 +27,12 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// TooMany refuses a request for which a limiter has no free place. An example of what is
-// "downloads".
+// TooMany refuses for lack of a free place; what is as "downloads".
 func TooMany(what string) error {
 	return &Error{Status: http.StatusServiceUnavailable, Text: "too many " + what + " at once, in total or from this address"}
 }
 
-// Own returns the answer if the server itself decided it rather than the registry: an
-// [Error], or a refusal of access control.
+// Own returns the answer that the server itself decided: an [Error], or of access control.
 func Own(err error) (status int, message string, ok bool) {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Status, e.Text, true
@@ -45,8 +43,7 @@ func Own(err error) (status int, message string, ok bool) {
 	return 0, "", false
 }
 
-// Refusal returns the text for a caller if a registry refuses the server's own account:
-// the registry and its message. It is "" for any other error.
+// Refusal returns the text if a registry refuses the server's account, or "".
 func Refusal(err error) string {
 	what := ""
 	switch {
@@ -78,12 +75,10 @@ func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	k.Refuse(w, r, status, message, err)
 }
 
-// statusLeft is the status in logs and metrics for a client that did not wait for its
-// answer. 499 is the usual number for it.
+// statusLeft is the usual number for a client that did not wait.
 const statusLeft = 499
 
-// Refuse answers a request with a status and a text. If the fault is the server's, err,
-// which has the details, is logged.
+// Refuse answers with status and text. If the fault is the server's, err is logged.
 func (k *Kit) Refuse(w http.ResponseWriter, r *http.Request, status int, message string, err error) {
 	if !k.Failing(w, r, status, err) {
 		return
@@ -94,9 +89,8 @@ func (k *Kit) Refuse(w http.ResponseWriter, r *http.Request, status int, message
 	WriteError(w, r, status, message)
 }
 
-// Failing does what [Kit.Refuse] does before the body, for services with errors of
-// another form: it writes the log record and the headers that belong to a status. It
-// returns false if the client is gone.
+// Failing does [Kit.Refuse] up to the body, for errors of another form: log, headers. It returns
+// false if the client is gone.
 func (k *Kit) Failing(w http.ResponseWriter, r *http.Request, status int, err error) bool {
 	access.NoteFailure(r, status)
 	if errors.Is(r.Context().Err(), context.Canceled) { // the client is gone, and nothing is wrong here
@@ -124,8 +118,7 @@ type errorDoc struct {
 	RequestID string   `json:"request_id,omitempty"`
 }
 
-// registryErrorDoc is the same for clients of a registry (OCI distribution spec, "Error
-// Codes"), which show errors in no other form.
+// registryErrorDoc is that for registries' clients (OCI distribution spec, "Error Codes").
 type registryErrorDoc struct {
 	Errors []registryError `json:"errors"`
 }
@@ -135,8 +128,7 @@ type registryError struct {
 	Message string `json:"message"`
 }
 
-// registryCode returns the error code of a status. The specification has none for an
-// error of the server; UNKNOWN is what the reference registry uses.
+// registryCode returns a status's code; UNKNOWN, as the reference, for a server's error.
 func registryCode(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
@@ -165,8 +157,7 @@ func errorBody(r *http.Request, status int, message string) any {
 	return errorDoc{[]string{message}, RequestID(r)}
 }
 
-// WriteError writes the answer to a request that failed, and nothing else. Below /v2/ its
-// form is that of a registry's error.
+// WriteError writes a failed request's answer, below /v2/ in a registry's form.
 func WriteError(w http.ResponseWriter, r *http.Request, status int, message string) {
 	body, err := json.Marshal(errorBody(r, status, message))
 	if err != nil {

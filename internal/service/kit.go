@@ -23,8 +23,7 @@ type Options struct {
 	Hop      func(r *http.Request) string                          // returns the value of HopHeader; nil: it is unknown
 }
 
-// HopHeader marks a request that one replica forwards to another. Its value is the URL by
-// which the client reached the first one, with a signature; "1" if that is not known.
+// HopHeader marks a forwarded request: the URL at the first replica, signed, or "1".
 const HopHeader = "Okara-Hop"
 
 // Kit is what the services of one server share. It is safe for concurrent use.
@@ -52,15 +51,13 @@ func New(o Options) *Kit {
 	return &Kit{Guard: o.Guard, Hop: o.Hop, o: o, Requests: NewClientLimiter(maxRequests), bodies: NewClientLimiter(maxBodies), closing: make(chan struct{})}
 }
 
-// Close announces that the server stops: streams have to end, and their clients reconnect
-// elsewhere. All other answers continue.
+// Close ends streams, whose clients reconnect elsewhere; other answers continue.
 func (k *Kit) Close() { k.close.Do(func() { close(k.closing) }) }
 
 // Closing is closed by [Kit.Close].
 func (k *Kit) Closing() <-chan struct{} { return k.closing }
 
-// Handler answers a request or returns an error. It must not return an error after it has
-// begun to answer.
+// Handler answers, or returns an error before it has begun to.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
 // Fail answers a request with an error.
@@ -86,8 +83,7 @@ func (k *Kit) Handle(h Handler, fail Fail) http.Handler {
 	})
 }
 
-// containPanic turns a panic into an error of this one request. If the answer has begun, the
-// connection is cut, as net/http does it.
+// containPanic makes a panic this request's error, or cuts an answer that has begun.
 func (k *Kit) containPanic(h Handler, w *httpserve.Response, r *http.Request) (err error) {
 	defer func() {
 		p := recover()
@@ -111,9 +107,8 @@ func (k *Kit) Log(r *http.Request) *slog.Logger {
 	return k.o.Logger.With("request_id", RequestID(r))
 }
 
-// Client returns the prefix that counts as one client: an IPv4 address, or the /64 of an
-// IPv6 address, in which one host chooses addresses freely (RFC 7934, section 1). All
-// clients whose address cannot be parsed count as one.
+// Client returns what counts as one client: an IPv4 address, or an IPv6 /64 (RFC 7934, 1). All
+// unparsable ones are one.
 func (k *Kit) Client(r *http.Request) netip.Prefix {
 	ip, err := netip.ParseAddr(k.Guard.ClientIP(r))
 	if err != nil {
@@ -136,12 +131,10 @@ const RequestIDHeader = httpserve.RequestID
 // LogPath returns the path of a request in the form that logs may show.
 func LogPath(r *http.Request) string { return httpserve.SafePath(r.URL.Path) }
 
-// NoSniff is the header that stops browsers from guessing that an answer is a page or a
-// script. Every answer has it.
+// NoSniff stops browsers from guessing types. Every answer has it.
 const NoSniff = "X-Content-Type-Options"
 
-// Reset removes the headers of an answer that will be replaced, except those that every
-// answer has.
+// Reset removes an answer's headers but those that all have.
 func Reset(h http.Header) {
 	for name := range h {
 		if name != httpserve.RequestID && name != NoSniff {

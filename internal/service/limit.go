@@ -12,21 +12,17 @@ import (
 )
 
 const (
-	// Timeout is how long a request under [Kit.Limit] may take: clients give up after
-	// 10 s, body included.
+	// Timeout bounds a request under [Kit.Limit]: clients give up after 10 s.
 	Timeout = 8 * time.Second
-	// maxRequests bounds the requests under [Kit.Limit] that are being answered. A cached
-	// answer takes microseconds, so nearly all of these wait for a registry.
+	// maxRequests bounds those being answered, nearly all of which wait for a registry.
 	maxRequests = 4096
-	// SmallBody bounds nearly every body under [Kit.Limit]: a push of a tag has some
-	// 10 KiB. It must arrive within bodyTimeout, since its sender is unknown until then.
+	// SmallBody bounds nearly every body, which must arrive within bodyTimeout, its sender unknown.
 	SmallBody   = 64 << 10
 	bodyTimeout = 2 * time.Second
 )
 
-// Limit refuses a request while too many are being answered, and ends the work for it
-// before the client gives up. The body and the answer must make progress too, so that no
-// client holds a place for ever.
+// Limit refuses beyond a number of requests, ends work before the client gives up, and requires
+// progress of body and answer.
 func (k *Kit) Limit(h Handler) Handler {
 	h = InTime(h)
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -52,8 +48,7 @@ func InTime(h Handler) Handler {
 	}
 }
 
-// hurryBody returns a body that must arrive in time: a small one within bodyTimeout, any
-// other within the time of the whole answer.
+// hurryBody bounds a body's time: bodyTimeout if small, else the answer's.
 func hurryBody(body io.ReadCloser, control *http.ResponseController, length int64) io.ReadCloser {
 	within := Timeout
 	if Small(length) {
@@ -88,9 +83,8 @@ const PieceSize = 64 << 10
 // Response is the wrapper of an answer, for packages that do not import httpserve.
 type Response = httpserve.Response
 
-// NewPaced returns an answer that ends when the client took none of it for the time
-// stall. The limit applies to each piece; one limit for the whole answer would cut a slow
-// download.
+// NewPaced returns an answer that ends when nothing of it was taken for the time stall, piece by
+// piece: downloads may be slow.
 func NewPaced(w http.ResponseWriter, stall time.Duration) *Response {
 	out := httpserve.NewResponse(w)
 	out.Within(stall)

@@ -9,19 +9,16 @@ import (
 	"sync"
 )
 
-// Limits are the bounds of a [Limiter]. Work has a weight: 1, or the bytes that it needs.
-// A client that holds nothing may begin any work that fits into what is free.
+// Limits bound a [Limiter]. Weight is 1, or bytes. Who holds nothing may begin what fits.
 type Limits struct {
 	Total int64 // weight of all work
-	// Share bounds the weight of the work of a client that holds some already. 0: as much
-	// as is free, which is half of the total for a client that is alone, and an equal
-	// share among many clients.
+	// Share bounds the weight of a client that holds some. 0: as much as is free: half for one
+	// alone, an equal share among many.
 	Share int64
 	Count int // of the work of a client; 0: without bound
 }
 
-// Limiter bounds concurrent work, in total and per client. No work waits, except in
-// [Limiter.Wait].
+// Limiter bounds work, in total and per client. Only [Limiter.Wait] waits.
 type Limiter[C comparable] struct {
 	limits Limits
 
@@ -45,14 +42,12 @@ func NewLimiter[C comparable](l Limits) *Limiter[C] {
 // ClientLimiter is a limiter by address, see [Kit.Client].
 type ClientLimiter = Limiter[netip.Prefix]
 
-// NewClientLimiter returns a limiter of work of weight 1, of which clients have equal
-// shares.
+// NewClientLimiter returns a limiter of weight 1 and equal shares.
 func NewClientLimiter(total int64) *ClientLimiter {
 	return NewLimiter[netip.Prefix](Limits{Total: total})
 }
 
-// Acquire reserves a weight for work of a client, at most the total, until release is
-// called, which must be called once.
+// Acquire reserves a weight, at most the total, until release, called once.
 func (l *Limiter[C]) Acquire(client C, weight int64) (release func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

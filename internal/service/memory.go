@@ -13,17 +13,14 @@ import (
 	"strings"
 )
 
-// garbage is the number of bytes that may pile up before a collection while fewer bytes
-// than that are alive. By default Go collects when garbage equals live memory, and at
-// least 4 MiB: a server with empty caches would collect after every few hundred requests.
-// With more live memory, Go's default applies.
+// garbage may pile up while less is alive. Go collects at as much garbage as live memory, at least
+// 4 MiB: with empty caches after every few hundred requests. Beyond, its default applies.
 const garbage = 32 << 20
 
 // maxPercent bounds the value of GOGC: garbage as a percentage of live memory.
 const maxPercent = 800
 
-// gcPercent returns the value of GOGC that lets the constant garbage pile up while live
-// bytes are alive.
+// gcPercent returns GOGC for the constant garbage at these live bytes.
 func gcPercent(live uint64) int {
 	if live == 0 {
 		return maxPercent
@@ -31,9 +28,8 @@ func gcPercent(live uint64) int {
 	return int(min(max(garbage*100/live, 100), maxPercent))
 }
 
-// TuneMemory sets how often garbage is collected until ctx ends, and keeps the process
-// below nine tenths of the memory limit of its control group. It changes neither setting
-// if GOGC or GOMEMLIMIT, respectively, is set. It returns attributes for the log.
+// TuneMemory sets how often garbage is collected, and nine tenths of the control group's limit,
+// until ctx ends, unless GOGC or GOMEMLIMIT is set. It returns attributes for the log.
 func TuneMemory(ctx context.Context, getenv func(string) string) []slog.Attr {
 	debug.FreeOSMemory() // frees what the start needed, so that the live heap is known
 	live := readMetric("/gc/heap/live:bytes")
@@ -73,9 +69,8 @@ func groupLimit(file string) (int64, bool) {
 // tuner sets the percentage again after each collection.
 type tuner struct{ ctx context.Context }
 
-// afterCollection runs after each collection, as the cleanup of an object that was garbage.
-// Setting a percentage stops the process briefly, so it is only set if it differs by a
-// quarter.
+// afterCollection runs after each collection. Setting a percentage stops the process briefly, so
+// only if it differs by a quarter.
 func (t *tuner) afterCollection() {
 	if t.ctx.Err() != nil {
 		return

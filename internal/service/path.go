@@ -4,8 +4,7 @@ package service
 
 import "strings"
 
-// CleanPath reports whether the path of a URL has no empty, relative or unprintable
-// segment, which a multiplexer would redirect to another form.
+// CleanPath reports whether no segment is empty, relative or unprintable, and redirected so.
 func CleanPath(path string) bool {
 	if !strings.HasPrefix(path, "/") {
 		return false

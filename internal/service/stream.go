@@ -34,8 +34,7 @@ type Pace struct {
 	Again     time.Duration // check the caller's right again; 0: 1 min
 }
 
-// Streams answers with server-sent events, and bounds the number of concurrent streams.
-// It is safe for concurrent use.
+// Streams answers with server-sent events, bounded in number. It is safe for concurrent use.
 type Streams struct {
 	kit  *Kit
 	pace Pace
@@ -71,16 +70,14 @@ func (s *Streams) release(caller string) {
 	}
 }
 
-// Stream is an answer as server-sent events. Each frame has one data line, whose text is
-// JSON, so that line ends in a log start no frame.
+// Stream is server-sent events, each frame one data line of JSON.
 type Stream struct {
 	w       *Response
 	control *http.ResponseController
 	broken  error // the first write error; nothing is sent after it
 }
 
-// Send writes one frame. With an empty id, the position from which the client resumes
-// does not change.
+// Send writes a frame. With an empty id the client's position stays.
 func (s *Stream) Send(id, event string, data any) {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -109,10 +106,8 @@ func (s *Stream) write(text string) {
 // piece is how much text one frame carries, in bytes.
 const piece = 16 << 10
 
-// Text sends what from holds of a text, and returns the offset after the last byte sent.
-// At is the offset of the first byte that from returns, end the offset after which
-// nothing is sent; id returns the event ID for an offset. Unless the text is whole, an
-// incomplete character at the end is left for the next call.
+// Text sends what from holds of a text, from offset At up to end, and returns the offset after it;
+// id makes event IDs. A cut character is left for the next call unless the text is whole.
 func (s *Stream) Text(from io.Reader, at, end int64, whole bool, id func(offset int64) string) (int64, error) {
 	buf := make([]byte, piece)
 	kept := 0
@@ -140,8 +135,7 @@ func (s *Stream) Text(from io.Reader, at, end int64, whole bool, id func(offset 
 	return at, nil
 }
 
-// wholeRunes returns how many of the bytes are complete characters: the last character
-// may be cut.
+// wholeRunes returns how many bytes are whole characters.
 func wholeRunes(b []byte) int {
 	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(b[i]) {
@@ -214,8 +208,7 @@ func NotSent(err error) error {
 	return &Error{Status: http.StatusBadRequest, Text: LastEventID + ": " + err.Error()}
 }
 
-// LastEvent returns the position from which a stream with numeric IDs resumes; ok is
-// false if the stream begins.
+// LastEvent returns where a stream with numeric IDs resumes; not ok: it begins.
 func LastEvent(r *http.Request) (n int64, ok bool, err error) {
 	text := r.Header.Get(LastEventID)
 	if text == "" {

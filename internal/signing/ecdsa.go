@@ -18,8 +18,7 @@ import (
 	"golang.org/x/crypto/scrypt"
 )
 
-// ParseCosignKey parses an ECDSA P-256 private key: PKCS#8 PEM, or cosign's PEM
-// that is encrypted with a passphrase.
+// ParseCosignKey parses an ECDSA P-256 key: PKCS#8 PEM, or cosign's encrypted one.
 func ParseCosignKey(text, passphrase []byte) (*ecdsa.PrivateKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -93,8 +92,7 @@ func openCosign(b, passphrase []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// NewCosignKey creates a key pair and returns both halves as PEM. The private
-// one is not encrypted.
+// NewCosignKey makes a key pair, both halves as PEM, unencrypted.
 func NewCosignKey() (private, public []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -63,8 +63,7 @@ func NewKey(o KeyOptions) (*Key, error) {
 	return &Key{entity}, nil
 }
 
-// Successor creates a key that replaces old: with the same user and algorithm,
-// valid for the given lifetime.
+// Successor makes a key for old's user, by its algorithm, valid for a lifetime.
 func Successor(old PublicKey, lifetime time.Duration) (*Key, error) {
 	o := KeyOptions{Lifetime: lifetime, ECC: old.entity.PrimaryKey.PubKeyAlgo != packet.PubKeyAlgoRSA}
 	if id := old.entity.PrimaryIdentity(); id != nil && id.UserId != nil {
@@ -81,8 +80,7 @@ var (
 	ErrPassphrase = errors.New("wrong passphrase, or none")
 )
 
-// ParseKey parses an armored private key. An encrypted one needs the
-// passphrase; the error for a wrong passphrase does not repeat it.
+// ParseKey parses an armored private key, with a passphrase that no error repeats.
 func ParseKey(armored, passphrase []byte) (*Key, error) {
 	list, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(armored))
 	switch {
@@ -105,8 +103,7 @@ func ParseKey(armored, passphrase []byte) (*Key, error) {
 	return k, nil
 }
 
-// Armor returns the private key in armor, encrypted if there is a passphrase. k
-// itself stays usable.
+// Armor returns the private key, encrypted with a passphrase. k stays usable.
 func (k *Key) Armor(passphrase []byte) ([]byte, error) {
 	var plain bytes.Buffer
 	if err := k.entity.SerializePrivateWithoutSigning(&plain, nil); err != nil {
@@ -144,8 +141,7 @@ func (k *Key) Public() (PublicKey, error) {
 	return newPublicKey(k.entity, string(text)), nil
 }
 
-// Sign returns a detached signature over message. It fails for a key that has
-// expired, is revoked or is too short.
+// Sign returns a detached signature, not by an expired, revoked or short key.
 func (k *Key) Sign(message []byte, now time.Time) ([]byte, error) {
 	public, err := k.Public()
 	if err != nil {

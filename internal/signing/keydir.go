@@ -14,12 +14,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 )
 
-// KeyDir is a directory of keys. The private half of an OpenPGP key is the file
-// ID.asc, which only its owner may read, the public half ID.pub.asc.
+// KeyDir is a directory of keys: ID.asc, private, for its owner alone, and ID.pub.asc.
 type KeyDir string
 
-// StoredKey describes a key in a directory. A cosign key has only the file
-// names.
+// StoredKey is a key in a directory; of cosign only file names.
 type StoredKey struct {
 	ID          string    `json:"id,omitempty"`
 	Fingerprint string    `json:"fingerprint,omitempty"`
@@ -41,8 +39,7 @@ func (d KeyDir) Create() error { return os.MkdirAll(string(d), 0o700) }
 
 func (d KeyDir) keyFile(name string) string { return filepath.Join(string(d), name) }
 
-// SaveCosign writes both halves of a cosign key. Existing files are never
-// replaced.
+// SaveCosign writes both halves of a cosign key, over nothing.
 func (d KeyDir) SaveCosign(private, public []byte) (StoredKey, error) {
 	info := StoredKey{Private: d.keyFile("okara-cosign.key"), Public: d.keyFile("okara-cosign.pub")}
 	if err := writeNew(info.Private, private, 0o600); err != nil {
@@ -174,8 +171,7 @@ func (d KeyDir) Import(b []byte) ([]StoredKey, error) {
 	return infos, nil
 }
 
-// Revoke replaces both files of a key by revoked ones. The error is
-// fs.ErrNotExist if the directory has no such private key.
+// Revoke replaces both files of a key; fs.ErrNotExist without the private one.
 func (d KeyDir) Revoke(id, reason string, passphrase []byte) (StoredKey, error) {
 	file := d.keyFile(filepath.Base(id) + privateSuffix)
 	b, err := os.ReadFile(file)

@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// ErrNoProvider means that a file or directory is not installable by the
-// clients.
+// ErrNoProvider: not installable by the clients.
 var ErrNoProvider = errors.New("not a provider package")
 
 // PackageStem returns the common prefix of the names of all files of a release.
@@ -23,8 +22,7 @@ func PackageStem(p addr.Provider, v addr.Version) string {
 	return "terraform-provider-" + p.Type + "_" + v.String() + "_"
 }
 
-// SplitPackageName is the inverse of [PackageStem]: it parses the version in
-// the name of a file of a release, and returns the rest after the stem.
+// SplitPackageName inverts [PackageStem]: the version in a release's file, and the rest.
 func SplitPackageName(p addr.Provider, name string) (v addr.Version, rest string, ok bool) {
 	rest, ok = strings.CutPrefix(name, "terraform-provider-"+p.Type+"_")
 	version, rest, cut := strings.Cut(rest, "_")
@@ -37,8 +35,7 @@ func PackageName(p addr.Provider, v addr.Version, t addr.Platform) string {
 	return PackageStem(p, v) + t.String() + ".zip"
 }
 
-// ParsePackageName is the inverse of [PackageName]. Operating systems,
-// architectures and pre-releases never contain "_".
+// ParsePackageName inverts [PackageName]. Systems and pre-releases have no "_".
 func ParsePackageName(p addr.Provider, name string) (v addr.Version, t addr.Platform, ok bool) {
 	v, rest, ok := SplitPackageName(p, name)
 	platform, zip := strings.CutSuffix(rest, ".zip")
@@ -61,8 +58,7 @@ func PackagePlatform(p addr.Provider, v addr.Version, name string) (addr.Platfor
 
 var protocolPattern = text.Pattern(`^[0-9]+\.[0-9]+$`)
 
-// ParseRegistryManifest returns the protocol versions in a
-// terraform-registry-manifest.json.
+// ParseRegistryManifest returns a terraform-registry-manifest.json's protocols.
 func ParseRegistryManifest(text []byte) ([]string, error) {
 	var doc struct {
 		Version  int `json:"version"`
@@ -95,8 +91,7 @@ func CheckProtocols(versions []string) error {
 	return nil
 }
 
-// CheckListed compares a zip with its line in SHA256SUMS. An index made by
-// another tool has no file names, so any line with the digest is accepted.
+// CheckListed compares a zip with its line in SHA256SUMS, by digest alone if no name is known.
 func CheckListed(sums Sums, p artifact.ProviderPlatform, zip oci.Descriptor) error {
 	if p.Filename != "" {
 		return sums.Check(p.Filename, zip.Digest.Encoded())

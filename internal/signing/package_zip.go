@@ -28,8 +28,7 @@ const (
 	minPackageBytes     = 1 << 20 // size to which any zip may expand
 )
 
-// PackageLimits returns the limits of a provider's zip, which contains one
-// large binary.
+// PackageLimits are those of a provider's zip with one large binary.
 func PackageLimits() archive.Limits {
 	return archive.Limits{Files: maxPackageFiles, Bytes: maxPackageBytes, FileSize: maxPackageBytes}
 }
@@ -97,8 +96,7 @@ func HashPackage(ctx context.Context, r io.ReaderAt, size int64, typ string, p a
 	return h1, nil
 }
 
-// checkEntry refuses entries that could reach outside of the directory of the
-// plugin, and what Windows takes for a drive or a device.
+// checkEntry refuses what could leave the plugin's directory, also on Windows.
 func checkEntry(f *zip.File, p addr.Platform) error {
 	name := strings.TrimSuffix(f.Name, "/")
 	if err := archive.CheckName(name); err != nil && p.OS == "windows" {
@@ -113,8 +111,7 @@ func checkEntry(f *zip.File, p addr.Platform) error {
 	return nil
 }
 
-// isPlugin reports whether the clients would run the file: they look for this
-// prefix, followed by the version or nothing.
+// isPlugin reports whether clients would run a file: this prefix, a version or nothing.
 func isPlugin(name, typ string) bool {
 	rest, ok := strings.CutPrefix(name, "terraform-provider-"+typ)
 	versionOrNothing := rest == "" || rest[0] == '_' || rest[0] == '.'

@@ -17,8 +17,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 )
 
-// PublicKey is one trusted public key. Armor contains only this key: the
-// clients read only the first block of a text.
+// PublicKey is a trusted key; Armor has it alone, as clients read one block.
 type PublicKey struct {
 	ID          string // 16 hex digits, upper case
 	Fingerprint string // 40 hex digits, upper case
@@ -29,8 +28,7 @@ type PublicKey struct {
 	Revoked     bool
 	Algorithm   string // "RSA 4096", "Ed25519"
 
-	// Weak says, in the result of Verify, that the signature depends on a hash
-	// that no longer proves who made it; "": it does not.
+	// Weak says that a verified signature depends on a hash that proves nothing any more, or "".
 	Weak string
 
 	entity *openpgp.Entity
@@ -38,8 +36,7 @@ type PublicKey struct {
 
 const armorEnd = "-----END PGP PUBLIC KEY BLOCK-----"
 
-// ParsePublicKeys parses one or more armored blocks. Each key becomes an entry
-// with a separate armor.
+// ParsePublicKeys parses armored blocks, an entry each.
 func ParsePublicKeys(text []byte) ([]PublicKey, error) {
 	var keys []PublicKey
 	for _, block := range bytes.SplitAfter(text, []byte(armorEnd)) {
@@ -71,8 +68,7 @@ func ParsePublicKeys(text []byte) ([]PublicKey, error) {
 	return keys, nil
 }
 
-// SplitKeys returns the public keys in an armored file, and whether the file
-// contains a private key. A private key may be encrypted.
+// SplitKeys returns the public keys in a file, and whether a private one is in it.
 func SplitKeys(text []byte) (keys []PublicKey, private bool, err error) {
 	list, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(text))
 	if err != nil {
@@ -106,8 +102,7 @@ func newPublicKey(entity *openpgp.Entity, text string) PublicKey {
 	return k
 }
 
-// algorithmName returns the name of a key's algorithm, with the size where it
-// varies.
+// algorithmName returns a key's algorithm, with a size that varies.
 func algorithmName(k *packet.PublicKey) string {
 	switch k.PubKeyAlgo {
 	case packet.PubKeyAlgoRSA, packet.PubKeyAlgoRSASignOnly, packet.PubKeyAlgoRSAEncryptOnly:
@@ -131,8 +126,7 @@ func algorithmName(k *packet.PublicKey) string {
 // Expired reports whether the key has expired at now.
 func (k PublicKey) Expired(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }
 
-// SortKeys sorts keys into the order in which they are served: unexpired ones
-// first, then newest first.
+// SortKeys sorts as served: unexpired first, then newest.
 func SortKeys(keys []PublicKey, now time.Time) {
 	slices.SortStableFunc(keys, func(a, b PublicKey) int {
 		if a.Expired(now) != b.Expired(now) {
@@ -154,9 +148,8 @@ type VerifyOptions struct {
 // maxSignature bounds a signature file of several packets, in bytes.
 const maxSignature = 64 << 10
 
-// Verify checks that one of the packets in signature was made over message by a
-// usable key, and returns that key. Otherwise the error wraps the most
-// important reason; an unknown key is identified by the IDs in the signature.
+// Verify returns the usable key that made one of the packets over message. Else the error wraps the
+// main reason, with unknown keys' IDs.
 func Verify(message, signature []byte, keys []PublicKey, o VerifyOptions) (PublicKey, error) {
 	if o.Now.IsZero() {
 		o.Now = time.Now()
@@ -211,9 +204,8 @@ func (k PublicKey) verify(message, signature []byte, o VerifyOptions) (*packet.S
 	return sig, fmt.Errorf("%w (%v)", ErrBadSignature, err)
 }
 
-// weaknessOf returns the words of [PublicKey.Weak]. No recent signature may depend
-// on SHA-1 (RFC 9580, 9.5); recent is, as for GnuPG 2.2.18, one made after 19
-// January 2019.
+// weaknessOf returns [PublicKey.Weak]: SHA-1 in a recent signature (RFC 9580, 9.5), one after 19
+// January 2019 as in GnuPG 2.2.18.
 func weaknessOf(sig *packet.Signature) string {
 	if sig == nil || sig.Hash != crypto.SHA1 || sig.CreationTime.Before(time.Date(2019, 1, 19, 0, 0, 0, 0, time.UTC)) {
 		return ""
@@ -221,8 +213,7 @@ func weaknessOf(sig *packet.Signature) string {
 	return fmt.Sprintf("the signature of %s depends on SHA-1, which proves nothing any more: sign it again", sig.CreationTime.UTC().Format(time.DateOnly))
 }
 
-// outsidePeriod returns why now is not in the validity period of a key or a
-// signature. The library reports a period that has not begun as expired, too.
+// outsidePeriod returns why now is outside a period, which for the library is always "expired".
 func (k PublicKey) outsidePeriod(sig *packet.Signature, now time.Time) error {
 	from := k.Created
 	if sig != nil && sig.CreationTime.After(from) {
@@ -237,9 +228,7 @@ func (k PublicKey) outsidePeriod(sig *packet.Signature, now time.Time) error {
 	return fmt.Errorf("%w on %s", ErrExpiredKey, k.Expires.Format(time.DateOnly))
 }
 
-// hasRevocation reports whether the key, or the subkey that made a signature, has a
-// revocation. The library compares the time of the revocation, and so ignores
-// it if the clock is behind.
+// hasRevocation reports whether the key or subkey is revoked, whenever: a clock may be behind.
 func (k PublicKey) hasRevocation(sig *packet.Signature) bool {
 	return k.Revoked || slices.ContainsFunc(k.entity.Subkeys, func(sub openpgp.Subkey) bool {
 		return len(sub.Revocations) > 0 && sig.IssuerKeyId != nil && sub.PublicKey.KeyId == *sig.IssuerKeyId

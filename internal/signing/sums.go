@@ -14,8 +14,7 @@ import (
 // Sums maps the names in a SHA256SUMS file to SHA-256 digests in lower-case hex.
 type Sums map[string]string
 
-// ParseSums parses lines of "<hex>  <name>", as written by sha256sum and
-// GoReleaser. Names with a path, and two digests for one name, are refused.
+// ParseSums parses lines "<hex> <name>". Paths and contradictions are refused.
 func ParseSums(b []byte) (Sums, error) {
 	sums := Sums{}
 	n := 0

@@ -76,8 +76,7 @@ type Value struct {
 	Sensitive bool
 }
 
-// Values returns the values below an address, sorted by path. ok is false for an
-// address that the state does not have.
+// Values returns the values below an address, by path; not ok: no such address.
 func (d *Document) Values(address string) (values []Value, ok bool) {
 	leaves, ok := d.leaves(address)
 	for _, path := range sortedKeys(leaves, nil) {

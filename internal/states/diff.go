@@ -34,8 +34,7 @@ type AttributeChange struct {
 	Sensitive bool            `json:"sensitive,omitempty"`
 }
 
-// String formats the change as lines for display: a sign and the address, then a line
-// for each attribute.
+// String formats a change: sign and address, then a line an attribute.
 func (c Change) String() string {
 	sign := map[string]string{Add: "+", Remove: "-", Modify: "~"}[c.Action]
 	lines := []string{sign + " " + c.Address}

@@ -19,13 +19,11 @@ func (d *Document) instancesWith(member string) (all []string) {
 	return all
 }
 
-// ofInstances returns the addresses of instances that have providers of their own, as OpenTofu
-// writes them for a provider with for_each. Terraform (1.11 was tried) reads none of them, and
-// drops them without a word when it writes the state.
+// ofInstances returns instances with own providers, as of OpenTofu's for_each. Terraform (1.11 was
+// tried) drops them without a word when it writes.
 func (d *Document) ofInstances() []string { return d.instancesWith("provider") }
 
-// LeftBehind returns the addresses that a destroy leaves behind, since their configuration says
-// destroy = false (OpenTofu 1.12); none for a state that cannot be read.
+// LeftBehind returns what a destroy leaves for destroy = false (OpenTofu 1.12).
 func LeftBehind(state []byte) []string {
 	d, err := indexState(state)
 	if err != nil {
@@ -45,8 +43,7 @@ func Dropped(before, after *Document, restore string) string {
 	return "Terraform drops resources whose instances have providers of their own (for_each of OpenTofu). Unless a plan destroyed them, restore them with `" + restore + "`: " + text.Excerpt(strings.Join(gone, ", "))
 }
 
-// WarnOther warns of a state that the tool in a User-Agent header does not understand: it
-// returns "" if it does, or if the state cannot be read.
+// WarnOther warns of a state that the tool of a User-Agent does not understand, or "".
 func WarnOther(agent string, state []byte) string {
 	if !strings.Contains(agent, "Terraform/") {
 		return ""

@@ -16,11 +16,9 @@ import (
 )
 
 const (
-	// maxDepth bounds the nesting of an attribute's value. Those of providers nest about
-	// ten levels.
+	// maxDepth bounds an attribute's nesting; providers' have about ten levels.
 	maxDepth = 1000
-	// maxPaths bounds the total size of the paths of one file: each path repeats the names
-	// above it, so a long name above many values takes many times the size of the file.
+	// maxPaths bounds a file's paths together: each repeats the names above it.
 	maxPaths = 256 << 20
 )
 
@@ -51,8 +49,7 @@ func (d *Document) checkFlattened() error {
 	return nil
 }
 
-// weighJSON returns how deep a valid JSON text nests, and the bytes of all paths in it, with
-// names as they are written. It looks at each byte once and allocates by depth alone.
+// weighJSON returns a JSON text's depth, and the bytes of its paths, in one pass.
 func weighJSON(text []byte) (deepest, total int) {
 	type level struct{ above, n int } // length of the path of the value; n counts the elements of a list, -1: an object
 	var levels []level
@@ -233,8 +230,7 @@ func joinPath(path, name string) string {
 	return path + "." + name
 }
 
-// pathStep is one step of a path to a sensitive attribute: a name, or an index as an
-// object that contains the value.
+// pathStep is a step to a sensitive attribute: a name, or an index object with the value.
 type pathStep struct {
 	Type  string          `json:"type"`
 	Value json.RawMessage `json:"value"`

@@ -13,13 +13,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ErrEncrypted says that OpenTofu encrypted a state, so that its content cannot be
-// compared here.
+// ErrEncrypted: OpenTofu encrypted a state, which cannot be compared here.
 var ErrEncrypted = errors.New("the state is encrypted by OpenTofu; pull both versions and compare them with its key")
 
-// Document is a state file with an index by address. Values are read from the file when
-// they are asked for. It keeps the file, which must not be changed. The zero value has no
-// address.
+// Document is a state file, which must not change, indexed by address; values are read when asked
+// for. Zero has no address.
 type Document struct {
 	state   []byte
 	entries []entry // sorted by address, each address once
@@ -27,8 +25,7 @@ type Document struct {
 	old     bool    // of a version before 4
 }
 
-// Parse reads a state file, which must not be changed afterwards. If OpenTofu encrypted it,
-// the error is [ErrEncrypted].
+// Parse reads a state file, unchanged from then on, or [ErrEncrypted].
 func Parse(state []byte) (*Document, error) {
 	d, err := indexState(state)
 	if err == nil {
@@ -127,8 +124,7 @@ func (m members) textMember(name string) string {
 	return string(b)
 }
 
-// indexState reads a state file of format version 1 to 4. If OpenTofu encrypted it, the error is
-// [ErrEncrypted].
+// indexState reads a state file of version 1 to 4, or [ErrEncrypted].
 func indexState(state []byte) (*Document, error) {
 	d := &Document{state: state, rest: members{}}
 	dec := newDecoder(state)

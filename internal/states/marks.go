@@ -36,8 +36,7 @@ type Marks struct {
 	Verdict    *format.Verdict // of okara admin doctor; nil: the registry was not examined
 }
 
-// survey reads the marks of all repositories. No list of the registry shows which
-// repositories have one, so each costs a tag list.
+// survey reads all repositories' marks, a tag list each: no list shows them.
 type survey struct {
 	mu    sync.Mutex // guards the fields below
 	marks map[string]Marks
@@ -46,9 +45,8 @@ type survey struct {
 	whole bool          // a round was completed
 }
 
-// Marked returns the repositories with a mark, sorted by name, as of the last round
-// through all of them. A round runs in the background. Only the first is waited for, as
-// long as ctx allows; whole is false until it has completed.
+// Marked returns the repositories with a mark, by name, as of the last round, made behind. The
+// first is awaited as long as ctx allows; whole is false until it is done.
 func (s *States) Marked(ctx context.Context) (marks []Marks, whole bool) {
 	v := &s.survey
 	v.mu.Lock()
@@ -160,8 +158,7 @@ func (s *States) marksOf(ctx context.Context, name string) (Marks, error) {
 	return m, dropUnreadable(err)
 }
 
-// dropUnreadable drops the error for a mark that is gone or is not okara's, since another
-// client may have put it there.
+// dropUnreadable drops the error for a mark that is gone or another client's.
 func dropUnreadable(err error) error {
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
 		return nil
@@ -184,8 +181,7 @@ func replicaOf(ctx context.Context, store *statebackend.Store, l *statebackend.L
 	return &mark, nil
 }
 
-// Original returns the state that a copy was made of, if it is in this registry, which
-// may also be known by the names hosts. It sends no request.
+// Original returns the state that a copy was made of, if in this registry, by hosts too.
 func (s *States) Original(mark format.ReplicaMark, hosts ...string) (name string, ok bool) {
 	host, repository, _ := strings.Cut(mark.Source, "/")
 	if host != s.o.Client.Host() && !slices.Contains(hosts, host) {
@@ -195,8 +191,7 @@ func (s *States) Original(mark format.ReplicaMark, hosts ...string) (name string
 	return it.State, ok && it.Kind == addr.KindState
 }
 
-// Numbers returns the version numbers of a workspace, newest first; none if the
-// workspace does not exist.
+// Numbers returns a workspace's versions, newest first, or none.
 func (s *States) Numbers(ctx context.Context, name, workspace string) ([]int64, error) {
 	l, err := s.listVersions(ctx, name)
 	if err != nil {

@@ -14,8 +14,7 @@ type Output struct {
 	Sensitive bool            // according to the configuration
 }
 
-// Outputs reads the outputs of a state file, by name. If OpenTofu encrypted it, the error
-// is [ErrEncrypted].
+// Outputs reads a state's outputs by name, or [ErrEncrypted].
 func Outputs(state []byte) (map[string]Output, error) {
 	d, err := indexState(state)
 	if err != nil {
@@ -39,8 +38,7 @@ func Outputs(state []byte) (map[string]Output, error) {
 	return all, nil
 }
 
-// HasResources reports whether a state file has instances of managed resources. If
-// OpenTofu encrypted it, the error is [ErrEncrypted].
+// HasResources reports whether a state has managed instances, or [ErrEncrypted].
 func HasResources(state []byte) (bool, error) {
 	d, err := indexState(state)
 	if err != nil {

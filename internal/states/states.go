@@ -215,8 +215,7 @@ func (s *States) enteredNames(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" }), err
 }
 
-// readEntry returns the loader of the name in an entry. Any account with write access to
-// the queue can forge entries, so one counts only if it names the repository of its tag.
+// readEntry loads the name of an entry, which counts only if it names its tag's repository.
 func (s *States) readEntry(tag string) cache.Loader[string] {
 	return func(ctx context.Context, _ string, _ bool) (string, error) {
 		e, err := artifact.ReadCatalogEntry(ctx, s.queue, tag)
@@ -237,9 +236,8 @@ func (s *States) readEntry(tag string) cache.Loader[string] {
 // entryTime bounds the write of a state's entry, which runs in the background.
 const entryTime = 30 * time.Second
 
-// Wrote is called after this server stored a state. It drops the cached list of the state
-// and writes the state's entry in the queue unless there is one, in the background; after
-// a failure the next call tries again. The returned channel is closed after the attempt.
+// Wrote follows each stored state: it drops the cached list, and writes a missing entry behind,
+// again after a failure. The channel is closed after the try.
 func (s *States) Wrote(ctx context.Context, name string) <-chan struct{} {
 	s.mu.Lock()
 	tried, known := s.wrote[name]

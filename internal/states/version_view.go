@@ -13,8 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// maxState is the size of the largest state that is read for display. A larger state is
-// not read at all.
+// maxState bounds a state that is read for display.
 const maxState = MaxShown
 
 // VersionView is a version with its content. It is shared and never changed.
@@ -90,8 +89,7 @@ func readVersionView(ctx context.Context, store *statebackend.Store, workspace s
 	return &d, err
 }
 
-// whyClosed returns a sentence that says why a state cannot be displayed; "" if it can, or
-// if the error may pass.
+// whyClosed says why a state cannot be displayed, or "".
 func whyClosed(v statebackend.Version, err error) string {
 	switch {
 	case err == nil:

@@ -72,9 +72,8 @@ const (
 	glanceOld = 200 // states that are read again in the background
 )
 
-// Glance returns the summaries of any number of states. It reads some states that were not
-// read before, as far as ctx allows, and renews some of the others, in turn, in the
-// background. left counts the states without a summary.
+// Glance returns states' summaries, reading some new ones as ctx allows, renewing others behind.
+// left counts those without.
 func (s *States) Glance(ctx context.Context, names []string) (known map[string]*Summary, left int) {
 	known = map[string]*Summary{}
 	first := 0
@@ -127,8 +126,7 @@ type Workspace struct {
 
 func (w *Workspace) size() int { return 8*len(w.Numbers) + 1<<10 }
 
-// Workspace reads a workspace; [oci.ErrNotFound] if it has neither a version nor a
-// lock.
+// Workspace reads a workspace; [oci.ErrNotFound]: neither version nor lock.
 func (s *States) Workspace(ctx context.Context, name, workspace string) (*Workspace, error) {
 	s.mu.Lock()
 	key := fmt.Sprintf("%s\n%d\n%s", name, s.writes[name], workspace)
@@ -174,8 +172,7 @@ func versionKey(name, workspace string, n int64) string {
 	return fmt.Sprintf("%s\n%d\n%s", name, n, workspace)
 }
 
-// Versions reads the manifests of versions, with one request each. Missing ones are
-// left out.
+// Versions reads versions' manifests, a request each, without missing ones.
 func (s *States) Versions(ctx context.Context, name, workspace string, numbers []int64) ([]statebackend.Version, error) {
 	all := make([]statebackend.Version, len(numbers))
 	g, ctx := errgroup.WithContext(ctx)

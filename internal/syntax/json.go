@@ -14,8 +14,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// checkJSON checks a file in the JSON syntax of HCL. Its strings may be
-// templates, so those are bounded too.
+// checkJSON checks a file of HCL's JSON, templates in its strings too.
 func checkJSON(src []byte, name string) ([]byte, error) {
 	if atLeastTokens(src) > maxTokens {
 		return nil, refusedAt(hcl.Range{Filename: name, Start: hcl.InitialPos}, "more than %d tokens", maxTokens)
@@ -70,8 +69,7 @@ func checkJSONToken(t json.Token, name string, depth int) (int, error) {
 	return depth, nil
 }
 
-// CheckData checks JSON whose strings are only text: its nesting, its numbers,
-// and that nothing follows it.
+// CheckData checks plain JSON: nesting, numbers, and its end.
 func CheckData(src []byte, depth int) error {
 	dec := json.NewDecoder(bytes.NewReader(src))
 	dec.UseNumber()
@@ -104,8 +102,7 @@ func CheckData(src []byte, depth int) error {
 	}
 }
 
-// escapeNonASCII returns valid JSON with escapes for all non-ASCII characters, which can
-// only occur in strings.
+// escapeNonASCII escapes non-ASCII characters in valid JSON.
 func escapeNonASCII(src []byte) []byte {
 	if !bytes.ContainsFunc(src, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return src

@@ -10,11 +10,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// DecodeParts parses a file as Parse does and fills the structs that parts
-// point to, each with the attributes and blocks for which it has tags. No name
-// may have a tag in two parts. A name without a tag in any part is an error
-// with its line, as if all parts were one struct. Fields with a tag path are
-// made absolute, relative to the directory of the file.
+// DecodeParts fills the structs of parts, each by its tags, a name in one alone. A name in none is
+// an error with its line. Fields with a tag path become absolute, from the file's directory.
 func DecodeParts(src []byte, name string, parts ...any) hcl.Diagnostics {
 	file, diags := Parse(src, name)
 	if diags.HasErrors() {
@@ -39,8 +36,7 @@ func DecodeParts(src []byte, name string, parts ...any) hcl.Diagnostics {
 	return diags
 }
 
-// shared is a body from which each part takes only its own content. Unknown and
-// missing names were reported before.
+// shared is a body of which each part takes its own, all names checked before.
 type shared struct{ hcl.Body }
 
 // Content returns the content of a part.

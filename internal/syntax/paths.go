@@ -8,12 +8,9 @@ import (
 	"strings"
 )
 
-// anchorPaths makes the paths in a file absolute, relative to the directory of the
-// file, because a program may be started in any directory. A field with the tag
-// path:"file" is a path; with path:"program" it is a path if it has a slash,
-// and otherwise the name of a program; with path:"place" it is a path if it has
-// a slash and is no URL, and otherwise a host. Fields may be strings, and lists
-// and maps of strings; "" and "-" are kept.
+// anchorPaths makes a file's paths absolute, from its directory. Of a field's tags path:"file" is a
+// path, path:"program" one if it has a slash, path:"place" if it has a slash and is no URL. Fields
+// are strings, lists or maps of them; "" and "-" stay.
 func anchorPaths(name string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:

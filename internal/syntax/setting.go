@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// SettingError means that a setting is invalid: the administrator has to
-// correct it, and a retry is useless.
+// SettingError: a setting is invalid, and a retry useless.
 type SettingError struct{ Err error }
 
 func (e *SettingError) Error() string { return e.Err.Error() }
@@ -23,14 +22,12 @@ func (e *SettingError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *SettingError) Unwrap() error { return e.Err }
 
-// WrongAt returns a [SettingError] for a position in a file, with the file and
-// the line.
+// WrongAt returns a [SettingError] with file and line.
 func WrongAt(at hcl.Range, err error) error {
 	return &SettingError{fmt.Errorf("%s: %w", positionText(&at), err)}
 }
 
-// Wrong returns a [SettingError] with all errors among the diagnostics of a
-// file; nil if there are none.
+// Wrong returns a [SettingError] with all errors of a file, or nil.
 func Wrong(diags hcl.Diagnostics) error {
 	var all []error
 	for _, d := range diags {
@@ -51,8 +48,7 @@ func positionText(r *hcl.Range) string {
 	return fmt.Sprintf("%s:%d", r.Filename, r.Start.Line)
 }
 
-// Duration is a duration as written by a user: "90s", "4h". It implements
-// pflag.Value; a value from a file is checked by [CheckDuration].
+// Duration is as users write it, "90s", for pflag; files: [CheckDuration].
 type Duration string
 
 // Set accepts the format of [time.ParseDuration].
@@ -75,8 +71,7 @@ func (d Duration) Value() time.Duration {
 	return v
 }
 
-// CheckDuration refuses a value that is not a positive duration; name is its
-// name in the file. An empty value is accepted.
+// CheckDuration refuses what is not positive, or empty; name is the file's.
 func CheckDuration(at hcl.Range, name string, d Duration) error {
 	if v, err := time.ParseDuration(string(d)); d != "" && (err != nil || v <= 0) {
 		return WrongAt(at, fmt.Errorf("%s %q is not a duration such as \"4h\" or \"30s\"", name, string(d)))
@@ -84,8 +79,7 @@ func CheckDuration(at hcl.Range, name string, d Duration) error {
 	return nil
 }
 
-// Size is a number of bytes as written by a user: "20GiB", "500MB". It
-// implements pflag.Value; a value from a file is checked by [text.ParseSize].
+// Size is as users write it, "20GiB", for pflag; files: [text.ParseSize].
 type Size string
 
 // Set accepts a number and a unit.
@@ -121,8 +115,7 @@ func Networks(at hcl.Range, list []string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// Instant parses a time; name is its name in the file. For "" it returns the
-// zero time.
+// Instant parses a time; name is the file's. "" is zero.
 func Instant(at hcl.Range, name, value string) (time.Time, error) {
 	if value == "" {
 		return time.Time{}, nil

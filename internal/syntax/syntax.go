@@ -15,11 +15,9 @@ import (
 )
 
 const (
-	// MaxDepth bounds the depth of a syntax tree. Large real-world modules
-	// reach about 30; a condition over a hundred resources, a few hundred.
+	// MaxDepth bounds a syntax tree; large modules reach 30, a huge condition hundreds.
 	MaxDepth = 1000
-	// maxTokens bounds the tokens of a file: about two megabytes of dense
-	// configuration.
+	// maxTokens bounds a file: two megabytes of dense configuration.
 	maxTokens = 1 << 19
 
 	maxDigits   = 400 // of a number: a float64 written out has 309
@@ -29,15 +27,13 @@ const (
 // ErrTooComplex means that a text exceeds a bound of this package.
 var ErrTooComplex = errors.New("too complex")
 
-// Parse parses a file in HCL, or in JSON if its name ends in .json. The file is
-// nil if the text exceeds a bound, and for JSON also if it is invalid.
+// Parse parses HCL, or JSON by its name. The file is nil beyond a bound, or as invalid JSON.
 func Parse(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
 	file, diags, _ := ParseSource(src, name)
 	return file, diags
 }
 
-// ParseSource is [Parse] with the reason for which a file is nil as an error too. It wraps
-// [ErrTooComplex], or is a [*json.SyntaxError] preceded by file and line.
+// ParseSource is [Parse] with why a file is nil: [ErrTooComplex], or a placed [*json.SyntaxError].
 func ParseSource(src []byte, name string) (*hcl.File, hcl.Diagnostics, error) {
 	src, err := checkSource(src, name)
 	if err != nil {
@@ -64,8 +60,7 @@ func ParseBody(src []byte, name string) (*hclsyntax.Body, hcl.Diagnostics) {
 	return body, diags
 }
 
-// Decode parses a file as Parse does and fills the struct that to points to, by
-// the tags of package gohcl.
+// Decode parses a file, and fills to by gohcl's tags.
 func Decode(src []byte, name string, to any) hcl.Diagnostics {
 	file, diags := Parse(src, name)
 	if diags.HasErrors() {
@@ -74,8 +69,7 @@ func Decode(src []byte, name string, to any) hcl.Diagnostics {
 	return DecodeBody(file.Body, name, to)
 }
 
-// DecodeBody fills the struct that to points to with a body of a file that Parse
-// returned. Paths become absolute, as in [DecodeParts].
+// DecodeBody fills to with a parsed body, paths absolute as in [DecodeParts].
 func DecodeBody(body hcl.Body, name string, to any) hcl.Diagnostics {
 	if native, ok := body.(*hclsyntax.Body); ok {
 		if err := checkBody(native); err != nil {
@@ -95,8 +89,7 @@ func ParseExpression(src, name string) (hclsyntax.Expression, hcl.Diagnostics) {
 	return hclsyntax.ParseExpression([]byte(src), name, hcl.InitialPos)
 }
 
-// ParseTemplate parses text with ${…} and %{…} in it, such as a string in a
-// JSON file.
+// ParseTemplate parses text with ${…} and %{…}, as in JSON.
 func ParseTemplate(src, name string) (hclsyntax.Expression, hcl.Diagnostics) {
 	if err := checkTokens([]byte(src), name, hclsyntax.LexTemplate); err != nil {
 		return nil, errorDiagnostics(err, name)
@@ -104,8 +97,7 @@ func ParseTemplate(src, name string) (hclsyntax.Expression, hcl.Diagnostics) {
 	return hclsyntax.ParseTemplate([]byte(src), name, hcl.InitialPos)
 }
 
-// checkSource checks a file and returns the text to be parsed in its place: the same
-// text, for JSON with escapes for non-ASCII characters.
+// checkSource checks a file, and returns what to parse: JSON with escapes.
 func checkSource(src []byte, name string) ([]byte, error) {
 	if path.Ext(name) == ".json" {
 		return checkJSON(src, name)

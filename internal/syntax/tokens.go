@@ -32,8 +32,7 @@ func checkTokens(src []byte, name string, lex lexer) error {
 	return nil
 }
 
-// atLeastTokens returns an upper bound of the number of tokens of src: the
-// starts of runs of letters or digits, and every other byte that is no space.
+// atLeastTokens bounds the tokens of src: runs of letters or digits, and other bytes.
 func atLeastTokens(src []byte) int {
 	n := 0
 	var before byte
@@ -47,8 +46,7 @@ func atLeastTokens(src []byte) int {
 	return n
 }
 
-// byteClass returns ' ' for blanks, 'a' for letters, '0' for digits, and otherwise
-// 0.
+// byteClass returns ' ' for blanks, 'a' for letters, '0' for digits, else 0.
 func byteClass(b byte) byte {
 	switch {
 	case b == ' ', b == '\t':
@@ -61,8 +59,7 @@ func byteClass(b byte) byte {
 	return 0
 }
 
-// plainNumber reports whether a literal is small enough that computing with it
-// and printing it is cheap.
+// plainNumber reports whether computing with a literal is cheap.
 func plainNumber(s string) bool {
 	s, exponent, scaled := strings.Cut(strings.ToLower(s), "e")
 	if len(s) > maxDigits {
@@ -75,12 +72,10 @@ func plainNumber(s string) bool {
 	return err == nil && -maxExponent <= e && e <= maxExponent
 }
 
-// nesting bounds the depth of the tree that the parser will build from the
-// tokens so far. Each open bracket is a frame. Inside a frame, everything that
-// makes the tree of the current item deeper counts: operators, since binary
-// ones nest to the left and unary ones to the right, indices and splats, and
-// template directives, including closing ones. Unmatched closing brackets are
-// ignored, so depth is never too small.
+// nesting bounds the depth of the tree that the parser will build. Each open bracket is a frame, in
+// which all counts that deepens the present item: operators, as binary ones nest left and unary
+// ones right, indices and splats, directives, closing ones too. Unmatched brackets are ignored: it
+// is never too small.
 type nesting struct {
 	frames []frame
 	depth  int // open frames plus the counts in them
@@ -141,8 +136,7 @@ func (n *nesting) countChain(f *frame) {
 	n.depth++
 }
 
-// startsFor reports whether a brace opens a for expression, in which line ends
-// have no meaning.
+// startsFor reports whether a brace opens a for expression, where line ends mean nothing.
 func startsFor(rest hclsyntax.Tokens) bool {
 	for _, t := range rest {
 		if t.Type != hclsyntax.TokenNewline && t.Type != hclsyntax.TokenComment {

@@ -10,11 +10,9 @@ import (
 )
 
 const (
-	// maxSteps bounds the cost of loops: the size of the expression to the
-	// power of their number plus one.
+	// maxSteps bounds loops: the expression's size to the power of their number plus one.
 	maxSteps = 10_000_000
-	// maxArithmetic bounds the operators of one value: each can double the
-	// digits of a number.
+	// maxArithmetic bounds a value's operators, each of which can double the digits.
 	maxArithmetic = 100
 )
 
@@ -33,8 +31,7 @@ func checkBody(body *hclsyntax.Body) error {
 	return nil
 }
 
-// CheckValue bounds the work of computing a value without variables, such as
-// the default of an input. In JSON nothing is computed without variables.
+// CheckValue bounds computing a value without variables, as a default.
 func CheckValue(node hclsyntax.Expression) error {
 	loops := 0
 	arithmetic := 0

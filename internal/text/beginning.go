@@ -2,8 +2,7 @@
 
 package text
 
-// Beginning keeps at most Max bytes of what is written to it, such as the output of a
-// program. A write never fails, so that the program is not stopped by a broken pipe.
+// Beginning keeps Max bytes of what is written; a write never fails, so no pipe breaks.
 type Beginning struct {
 	Max  int
 	Size int64 // of all that was written

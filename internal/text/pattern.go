@@ -7,9 +7,7 @@ import (
 	"sync"
 )
 
-// Pattern returns a function that compiles a regular expression on its first
-// call, so that a program does not compile it at startup. The function panics
-// if expr is invalid, as [regexp.MustCompile] does.
+// Pattern compiles a regular expression at its first use, and panics like [regexp.MustCompile].
 func Pattern(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
