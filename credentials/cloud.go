@@ -31,8 +31,7 @@ func hasSuffix(s string, suffixes ...string) bool {
 	return slices.ContainsFunc(suffixes, func(suffix string) bool { return strings.HasSuffix(s, suffix) })
 }
 
-// cloudSource returns a host's installed cloud helpers: weak entries, for who has configured
-// nothing.
+// cloudSource returns a host's installed cloud helpers, weak entries for unconfigured users.
 func (r *Resolver) cloudSource(host string) source {
 	s := source{class: classHelper, name: "cloud helper", location: "PATH"}
 	for _, name := range cloudHelpersFor(host) {

@@ -34,9 +34,8 @@ const masked = "********"
 // Explicit is the Source of credentials given to okara itself.
 const Explicit = "explicit"
 
-// Explain returns every candidate in order of rank: the matching ones, the most specific at the
-// top, then all locations that have nothing for this repository, then anonymous access. Helpers are
-// asked only up to the chosen candidate.
+// Explain returns every candidate in order of rank, the most specific match at the top, then
+// locations without any, then anonymous access. Helpers are asked only up to the chosen candidate.
 func (r *Resolver) Explain(ctx context.Context, host, repository string) ([]Candidate, error) {
 	t := newTarget(host, repository)
 	found, err := r.resolve(ctx, t)

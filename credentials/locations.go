@@ -69,8 +69,7 @@ func (p locations) dockerFiles() []place {
 	return kept
 }
 
-// containersRuntime returns the default file of podman login: below the runtime directory on Linux,
-// in the home directory elsewhere.
+// containersRuntime returns podman login's file: in the runtime directory on Linux, else at home.
 func (p locations) containersRuntime() string {
 	if p.goos != "linux" {
 		return p.inHome(".config", "containers", "auth.json")

@@ -19,8 +19,7 @@ const (
 	hubKey  = "https://index.docker.io/v1/"
 )
 
-// key is a normalised HOST[/PATH], of an auth file or oci_credentials block, or the repository in
-// question. The zero key fits every host.
+// key is a normalised HOST[/PATH], of an entry or the repository in question; zero fits every host.
 type key struct {
 	host string
 	path string // without host; "": the registry as a whole

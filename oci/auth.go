@@ -69,8 +69,7 @@ func newSession(c *Client, name string) *session {
 	return s
 }
 
-// credential implements the library's CredentialFunc, which knows only hosts: after a redirect of
-// an upload another than the registry's.
+// credential is the library's CredentialFunc; host is another one after a redirect of an upload.
 func (s *session) credential(ctx context.Context, host string) (auth.Credential, error) {
 	if host != apiHost(s.host) {
 		return auth.EmptyCredential, nil
@@ -393,8 +392,7 @@ func coversScopes(have, want string) bool {
 	return true
 }
 
-// renewAt returns when to renew a token that is a JWT. Only differences of its own times are used,
-// so a wrong local clock does no harm.
+// renewAt returns when to renew a JWT, from its own times, so a wrong local clock does no harm.
 func renewAt(value string, now time.Time) time.Time {
 	var claims struct {
 		Expires float64 `json:"exp"`

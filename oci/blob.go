@@ -162,9 +162,8 @@ func (r *Repo) OpenAt(ctx context.Context, d Descriptor, offset int64) (io.ReadC
 	return body, err
 }
 
-// OpenOrRedirect is OpenAt for a server that may pass a redirect on to its client: if the registry
-// redirects to another host over https, that URL is returned instead of a body, often a secret that
-// is valid for some minutes.
+// OpenOrRedirect is OpenAt for a server that may pass a redirect on: if the registry redirects to
+// another host over https, it returns that URL, often a secret for some minutes, and no body.
 func (r *Repo) OpenOrRedirect(ctx context.Context, d Descriptor, offset int64) (io.ReadCloser, *url.URL, error) {
 	return r.openBlob(ctx, d, offset, true)
 }

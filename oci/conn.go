@@ -190,8 +190,7 @@ func (k *conn) send(ctx context.Context, q request) (*http.Response, error) {
 
 const maxCredentials = 4
 
-// deniedAfterAll turns err into ErrDenied if the registry answered 401 to a credential that it
-// knows, because a right is missing.
+// deniedAfterAll turns a 401 for a known credential into ErrDenied, because a right is missing.
 func deniedAfterAll(ctx context.Context, err error) error {
 	e, ok := errors.AsType[*ResponseError](err)
 	if !ok || e.accepted == nil || e.sentinel != ErrUnauthenticated || ctx.Err() != nil {

@@ -22,8 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Every error caused by a registry or the connection to it matches one of these with [errors.Is],
-// for exit codes and status codes.
+// Every error of a registry or the connection to it matches one of these with [errors.Is].
 var (
 	ErrNotFound        = errors.New("not found")
 	ErrExists          = errors.New("already exists")
@@ -35,8 +34,7 @@ var (
 	ErrCorrupt         = errors.New("corrupt data")
 	ErrUnsupported     = errors.New("not supported by the registry")
 
-	// ErrUncertain says that a write was sent and its answer lost, so that it may or may not have
-	// taken effect. It is ErrUnavailable too.
+	// ErrUncertain says that the answer to a write was lost. Such errors are ErrUnavailable, too.
 	ErrUncertain = errors.New("outcome unknown")
 )
 
@@ -47,8 +45,7 @@ type limitError struct{ error }
 
 func (e limitError) Unwrap() []error { return []error{e.error, ErrUnsupported} }
 
-// Passing reports whether an error may be temporary: the registry was unavailable or busy. After
-// such an error a write may have taken effect.
+// Passing reports whether an error may be temporary. A write may have taken effect all the same.
 func Passing(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUncertain) || errors.Is(err, ErrRateLimited)
 }
@@ -194,8 +191,7 @@ func sentinelFor(resp *http.Response, codes []string, html bool) error {
 
 func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
-// WithheldByPolicy recognises a registry that has the content but does not serve it, as Harbor for
-// projects that require a signature or no known vulnerabilities.
+// WithheldByPolicy recognises a registry that does not serve what it has, as by Harbor's policies.
 func WithheldByPolicy(err error) bool {
 	e, ok := errors.AsType[*ResponseError](err)
 	return ok && (e.HasCode("PROJECTPOLICYVIOLATION") || e.Status == http.StatusPreconditionFailed && isRead(e.Method))

@@ -55,8 +55,7 @@ func fallbackTag(subject Descriptor) string {
 	return strings.ReplaceAll(subject.Digest.String(), ":", "-")
 }
 
-// fetchFallback reads the fallback index. GHCR may write a wrong artifact type into it: callers to
-// which that matters read the manifests.
+// fetchFallback reads the fallback index, in which artifact types may be wrong (seen at GHCR).
 func (r *Repo) fetchFallback(ctx context.Context, subject Descriptor) ([]Descriptor, error) {
 	m, err := r.Fetch(ctx, fallbackTag(subject))
 	if errors.Is(err, ErrNotFound) {

@@ -221,8 +221,7 @@ func isCertificateError(err error) bool {
 	return ok
 }
 
-// isRepeatable reports whether a request has the same effect when it is sent twice. A surplus POST,
-// for an upload or a token, does no harm.
+// isRepeatable reports whether a second request has no effect. A surplus POST does no harm.
 func isRepeatable(req *http.Request) bool {
 	switch req.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost:

@@ -217,8 +217,7 @@ func forgedError() error {
 	return &service.Error{Status: http.StatusForbidden, Text: "this archive link is not valid; run init again for a new one"}
 }
 
-// verify checks the token of a link and returns when it expires. The signature comes first: only a
-// link that was once valid is reported as expired.
+// verify returns when a link expires. The signature comes first: only a valid one can have expired.
 func (l *links) verify(token string, b blobName) (time.Time, error) {
 	signed, sealed := cutSealed(token)
 	part := strings.Split(signed, ".")

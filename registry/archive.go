@@ -115,8 +115,7 @@ func (a *archives) sendBlob(w http.ResponseWriter, r delivery, cacheControl stri
 	return nil
 }
 
-// describeBlob returns the descriptor of a blob. A signed link proves that it is in the repository:
-// one in the cache needs no request.
+// describeBlob describes a blob. A signed link proves that it is there: the cache may do.
 func (a *archives) describeBlob(r delivery) (oci.Descriptor, error) {
 	if r.signed && a.files != nil && !r.callerCredential {
 		if size, ok := a.files.Size(r.blob.cacheKey()); ok {
@@ -370,8 +369,7 @@ func (a *archives) missingArchive(r delivery, err error) error {
 	return orNotFound(err, "archive %s", r.blob.File)
 }
 
-// dropLost removes a version from the list if its archive is missing. Only a link signed by this
-// server proves that there was one.
+// dropLost unlists a version without its archive. Only a signed link proves that there was one.
 func (a *archives) dropLost(r delivery) {
 	if !r.signed {
 		return

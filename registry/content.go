@@ -147,8 +147,7 @@ func (c *content) tags(w http.ResponseWriter, r call[stored]) error {
 	return writeDocument(w, http.StatusOK, list)
 }
 
-// manifest answers with the manifest under a tag or digest. The version's tag always leads to the
-// served manifest, even if it has moved.
+// manifest answers with a tag's or digest's manifest; a moved version tag leads to the served one.
 func (c *content) manifest(w http.ResponseWriter, r call[stored]) error {
 	reference := r.PathValue("reference")
 	d, err := asDigest(reference)
@@ -213,8 +212,7 @@ func (c *content) referrers(w http.ResponseWriter, r call[stored]) error {
 	return nil
 }
 
-// blob delivers a blob as links do, and counts it as a download if it is the archive of the
-// version, unless it is only checked.
+// blob delivers a blob as links do, and counts it if it is the version's archive and not a check.
 func (c *content) blob(w http.ResponseWriter, r call[stored]) error {
 	d, err := asDigest(r.PathValue("digest"))
 	if err != nil {

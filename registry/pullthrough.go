@@ -90,8 +90,7 @@ func newPullThrough(o Options, v *view, m *Metrics) *pullThrough {
 	}
 }
 
-// originPolicy is the cache policy for a reachable origin: answers are fresh for a while, then
-// requested again in the background.
+// originPolicy refreshes a reachable origin's answers in the background after a while.
 func originPolicy() cache.Policy {
 	return cache.Policy{Fresh: 5 * time.Minute, Grace: cache.Forever, Stale: cache.Forever}
 }
@@ -178,8 +177,7 @@ func visibleReason(err error) string {
 	return "it cannot be reached"
 }
 
-// listOrigin requests a provider's versions from an origin. With brief it waits only briefly; later
-// requests use the remembered failure.
+// listOrigin lists an origin's versions; with brief it waits briefly. A failure is remembered.
 func (p *pullThrough) listOrigin(ctx context.Context, rule PullRule, a addr.Provider, brief bool) (*originVersions, error) {
 	key := a.String()
 	load := func(ctx context.Context, old *originVersions, has bool) (*originVersions, error) {
@@ -219,8 +217,7 @@ func (p *pullThrough) listOrigin(ctx context.Context, rule PullRule, a addr.Prov
 	return o, nil
 }
 
-// rememberFailure returns the result of a failed load: an error if a known value should be kept, or
-// else a value that remembers the failure.
+// rememberFailure returns err if a known value should be kept, else v, which remembers the failure.
 func rememberFailure[V any](err error, known bool, v V) (V, error) {
 	if known && !errors.Is(err, oci.ErrNotFound) {
 		var none V
@@ -299,8 +296,7 @@ func (r PullRule) completeStored(p addr.Provider, stored *catalog.ProviderVersio
 	return all
 }
 
-// release returns a version at its origin, with verified proof. A failure is remembered: clients
-// cannot make the server ask again and again.
+// release returns a verified version at its origin. A failure is remembered, not asked for again.
 func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provider, v addr.Version) (*originRelease, error) {
 	known, ok := p.versions.Peek(a.String())
 	if !rule.Versions.Allows(v) || ok && known.err == nil && !slices.Contains(known.versions, v) {

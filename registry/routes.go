@@ -13,8 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// newRoutes registers all routes: what a request is about, the right it requires, and its handler.
-// HEAD works wherever GET does.
+// newRoutes registers all routes. HEAD works wherever GET does.
 func (s *server) newRoutes() http.Handler {
 	mux := s.kit.Mux()
 	meta := func(pattern string, h service.Handler) { mux.Handle(pattern, s.wrapHandler(s.kit.Limit(h))) }
@@ -145,8 +144,7 @@ func serveUnknown(_ http.ResponseWriter, r *http.Request) error {
 	return notFound("unknown path")
 }
 
-// originDiscovery returns the service URLs for the providers of an origin, for Renovate, which
-// treats /origin/HOSTNAME as a registry.
+// originDiscovery serves Renovate, which treats /origin/HOSTNAME as a registry.
 func (s *server) originDiscovery(w http.ResponseWriter, r *http.Request) error {
 	p, err := addr.ParseProvider(r.PathValue("hostname") + "/namespace/type")
 	if err != nil {

@@ -53,8 +53,7 @@ type Options struct {
 	// PullThrough are the providers that are fetched on request. The first matching rule applies.
 	PullThrough []PullRule
 
-	// Files opens a blob of a registry on this machine, by repository and SHA-256 in hex, or is
-	// nil.
+	// Files opens a blob of a registry on this machine, by repository and hex SHA-256; or nil.
 	Files func(repository, sha256hex string) (*os.File, error)
 	Blobs cache.BlobOptions // cache for archives of any other registry; the zero value: no cache
 

@@ -44,8 +44,7 @@ type source struct {
 	err     error     // permanent read error
 }
 
-// openAt starts reading at an offset. If redirect is set and the registry redirects readers to its
-// storage, it only returns that address.
+// openAt starts reading at an offset, or returns where the registry redirects, if redirect is set.
 func (s *source) openAt(offset int64, redirect bool) (*url.URL, error) {
 	s.close()
 	body, to, err := s.requestFrom(offset, redirect)

@@ -77,8 +77,7 @@ const (
 
 const sealPassThrough = "pass-through"
 
-// PassesThrough reports whether a route reads or writes modules and providers, where callers may
-// use their own registry credential.
+// PassesThrough reports whether callers may use their own credential: for modules and providers.
 func PassesThrough(r *http.Request) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	return slices.Contains([]string{"v1", "origin", "mirror", "archives"}, first)

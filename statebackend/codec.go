@@ -87,8 +87,7 @@ func compressState(state []byte, how string) (encoded, error) {
 }
 
 // decode undoes encode. A state that announces more than limit bytes is an expandError, or
-// oci.ErrTooLarge above the store's limit; one that expands to more than it announces
-// oci.ErrCorrupt.
+// oci.ErrTooLarge above the store's limit; one that expands further is oci.ErrCorrupt.
 func (s *vault) decode(ctx context.Context, m format.StateManifest, stored []byte, limit int64) ([]byte, error) {
 	encoding, sealed := strings.CutSuffix(m.Encoding(), suffixSealed)
 	if sealed {

@@ -85,9 +85,8 @@ func (l *Lock) readHead(ctx context.Context) (format.StateManifest, error) {
 }
 
 // Put writes a state as the next version. When it returns nil, every later holder sees that
-// version. ErrLockLost says that the lock was taken over; the message and the result name the
-// version that keeps the bytes, if any. So do later calls: the last state of a run is the most
-// complete.
+// version. ErrLockLost says that the lock was taken over; message and result name the version that
+// keeps the bytes, if any. Later writes are kept, too: a run's last state is the most complete.
 func (l *Lock) Put(ctx context.Context, state []byte) (Version, error) {
 	if int64(len(state)) > l.s.o.MaxState {
 		return Version{}, fmt.Errorf("state of %d bytes, the limit is %d: %w", len(state), l.s.o.MaxState, oci.ErrTooLarge)
@@ -444,8 +443,7 @@ func (s *Store) Release(ctx context.Context, workspace, id string) (ended bool, 
 	return ended, err
 }
 
-// Latest is [Lock.Head], read again with one request. The error is ErrLockLost if a process that
-// took the lock over under the same id has written since.
+// Latest is [Lock.Head], read again; ErrLockLost if another process of its id has written since.
 func (l *Lock) Latest(ctx context.Context) (Version, error) {
 	l.mu.Lock()
 	l.head = nil

@@ -178,9 +178,8 @@ func newVersion(m format.StateManifest) Version {
 // By names who wrote the version: the caller of a server, else whom its tool names.
 func (v Version) By() string { return cmp.Or(v.Caller, v.Who) }
 
-// Why says why the version was written, "" if unknown. Tools name operations like
-// OperationTypeApply; OperationTypeInvalid is that of commands that plan nothing, and cloud blocks
-// name none.
+// Why says why the version was written, or "". Tools name operations like OperationTypeApply, with
+// OperationTypeInvalid for commands that plan nothing; cloud blocks name none.
 func (v Version) Why() string {
 	switch operation := strings.TrimPrefix(v.Operation, "OperationType"); {
 	case v.Operation == format.OperationTakeover && v.Parent > 0:

@@ -70,8 +70,7 @@ func (s *vault) view(ctx context.Context, m format.StateManifest, head int64, us
 
 func isSealed(m format.StateManifest) bool { return strings.HasSuffix(m.Layer.MediaType, suffixSealed) }
 
-// checkOrigin compares the origin that a sealed version claims with where it was found. Opening it
-// then proves the claim, since the origin is associated data.
+// checkOrigin compares a sealed version's origin with its place. Opening it proves that origin.
 func (s *vault) checkOrigin(ctx context.Context, m format.StateManifest) error {
 	switch {
 	case s.o.Sealer == nil:

@@ -263,8 +263,7 @@ func (x *session) writeRequested(ctx context.Context, req protocol.Request, c *c
 	return fmt.Errorf("unknown request %d", req.Op)
 }
 
-// putOrPush writes a manifest under a tag with one request. If the registry refuses it for lack of
-// blobs, a definite answer, they are pushed and it is sent once more.
+// putOrPush writes a manifest with one request; refused for lack of blobs, again after these.
 func (r *manifests) putOrPush(ctx context.Context, tag string, m oci.Manifest, blobs ...oci.Blob) error {
 	err := r.repo.PutTag(ctx, tag, m)
 	if err == nil || !oci.MissesBlob(err) {

@@ -44,9 +44,9 @@ type Options struct {
 	NewID         func() string
 	// Claim returns what a claim says of the holder, again for each heartbeat; nil: Lock's info.
 	Claim func(tag string, info LockInfo) LockInfo
-	// Maker returns who made the claim under a tag, for a server that has the registry; named,
-	// maybe "", is whom it names. A claim of unknown maker is nobody's by its id. nil: named is
-	// believed.
+	// Maker returns who made the claim under a tag, for a server that has the registry; named, or
+	// "", is whom it names, believed if Maker is nil. A claim of unknown maker is nobody's by its
+	// id.
 	Maker func(repository, tag, named string) string
 }
 

@@ -24,8 +24,7 @@ const (
 	MediaModuleDescription = "application/vnd.okara.module.v1+json"
 )
 
-// TagLatest names the highest release, the default of oci:// sources. A module's others do not
-// move.
+// TagLatest names the highest release, the default of oci:// sources. Other tags do not move.
 const TagLatest = "latest"
 
 // ModuleManifest is one version of a module. If another tool built the package, Tar and Description

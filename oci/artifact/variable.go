@@ -25,8 +25,7 @@ type DescribedVariable struct {
 	Validation  []string // the conditions of its validation blocks, as written
 }
 
-// Variables returns the variables in the JSON Schema of the inputs, in the order of the module's
-// files; none if that is invalid.
+// Variables returns the variables in the inputs' JSON Schema, in file order; none if it is invalid.
 func (d DescribedModule) Variables() []DescribedVariable {
 	var schema struct {
 		Properties map[string]struct {

@@ -56,8 +56,7 @@ const (
 // OperationTakeover is the operation of a takeover's seal, with the content of the version before.
 const OperationTakeover = "takeover"
 
-// maxFragment keeps the longest tag, of a forced tombstone, in the 128 characters of the
-// specification.
+// maxFragment keeps the longest tag, a forced tombstone's, in the specification's 128 characters.
 const maxFragment = 80
 
 // fragmentPattern is the specification's grammar of tags, here behind "state-" or "locked-".

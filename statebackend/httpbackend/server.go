@@ -34,9 +34,9 @@ const defaultMaxState = 512 << 20
 
 // Options configure a handler. Only Open is required.
 type Options struct {
-	// Open returns the store of a name, each time the same, since it remembers locks;
-	// oci.ErrNotFound without one. It must read strictly (statebackend.Options.StrictReads): a GET
-	// may be a holder's.
+	// Open returns the store of a name, always the same since it remembers locks; or
+	// oci.ErrNotFound. It must read strictly (statebackend.Options.StrictReads): a GET may be of a
+	// holder.
 	Open func(ctx context.Context, name string) (*statebackend.Store, error)
 	// MaxState bounds a state in bytes; 0 is 512 MiB.
 	MaxState int64

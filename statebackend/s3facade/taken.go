@@ -59,8 +59,7 @@ func (f *Facade) serveTakenLock(w http.ResponseWriter, r *http.Request, p Ref) e
 	return errMethod(r)
 }
 
-// Persist writes a state, and repeats that for up to wait, if the outcome is open as a next
-// version.
+// Persist writes a state, again for up to wait while the registry is away: as the next version.
 func Persist(ctx context.Context, l *statebackend.Lock, data []byte, wait time.Duration) (statebackend.Version, error) {
 	begin := time.Now()
 	for pause := minPersistPause; ; pause = min(2*pause, maxPersistPause) {

@@ -168,8 +168,7 @@ func (s versionWrites) mayUpload(ctx context.Context, p workspaceRef, h commandI
 	return at.followsHead(ctx, head, err, t)
 }
 
-// mayWrite interprets the result of checking the lock of a signed upload. nil: it is held, or the
-// command did not lock and the workspace is free.
+// mayWrite is nil if the lock of a signed upload is held, or none was taken and it is free.
 func (s stateWriter) mayWrite(err error, h commandID, t signedUpload) error {
 	locked, isLocked := errors.AsType[*statebackend.LockedError](err)
 	switch {

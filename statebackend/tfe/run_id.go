@@ -13,8 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// runID is the parsed id of a run, its plan or its apply. record identifies the creation of the
-// workspace: after another it has other runs.
+// runID is the parsed id of a run, plan or apply; record is the workspace's, new at each creation.
 type runID struct {
 	workspaceRef
 	record string

@@ -55,8 +55,7 @@ func (s versions) addRoutes(t table) {
 	t.addLong("GET", "state-versions/{id}/download", handleOne(s.gate.findVersion, rights.Read, s.downloadVersion))
 }
 
-// versionOf returns a stored version as a resource. h is the command ID in the workspace's id: its
-// lock may have the state in memory.
+// versionOf returns a stored version; the lock of h, the workspace's command, may have its state.
 func (k signer) versionOf(r *http.Request, p workspaceRef, h commandID, v statebackend.Version) resource {
 	id := p.versionID(v.N)
 	a := versionAttributes{

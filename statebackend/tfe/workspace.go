@@ -158,8 +158,7 @@ func formatTime(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// ofTool reports whether a command of a tool calls, which gets a command ID. Scripts and providers
-// keep ids: they get stable ones.
+// ofTool reports whether a tool's command calls, which gets a command ID. Others keep stable ids.
 func ofTool(r *http.Request) bool { return r.Header.Get("Terraform-Version") != "" }
 
 func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant) error {

@@ -279,8 +279,7 @@ func readReport(ctx context.Context, r *oci.Repo, d oci.Descriptor) (Report, err
 	return out, nil
 }
 
-// NewestScan returns the newest scan report of subject, combined with its source repository's if
-// there is one; false if there is none.
+// NewestScan returns the newest scan report, combined with its source repository's; false if none.
 func NewestScan(ctx context.Context, refs *Referrers) (ScanSummary, bool, error) {
 	all, err := refs.list(ctx)
 	if err != nil {

@@ -90,8 +90,7 @@ func (b Book) recall(t tag) (record, bool) {
 	return r, ok
 }
 
-// hasEmpty reports whether a record was written before, so that the blob of each manifest is there.
-// now says that it is from now on.
+// hasEmpty reports whether a record, and so the blob of each manifest, was written; now notes it.
 func (b Book) hasEmpty(now bool) bool {
 	if b.Known == nil {
 		return false
