@@ -71,7 +71,7 @@ func (d Duration) Value() time.Duration {
 	return v
 }
 
-// CheckDuration refuses what is not positive, or empty; name is the file's.
+// CheckDuration refuses what is not positive; empty is accepted. name is the file's.
 func CheckDuration(at hcl.Range, name string, d Duration) error {
 	if v, err := time.ParseDuration(string(d)); d != "" && (err != nil || v <= 0) {
 		return WrongAt(at, fmt.Errorf("%s %q is not a duration such as \"4h\" or \"30s\"", name, string(d)))
