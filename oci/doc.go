@@ -6,11 +6,11 @@
 //
 // # Model
 //
-// A [Client] is one identity at one registry, with [Repo]s of blobs and manifests, each named by
-// the digest of its bytes, and tags, movable names for manifests. Everything but tags can be
-// written twice and read from anywhere, and is checked against its digest on every read. Only a tag
-// can be contested by two writers. So content that must survive gets a tag of its own, and a tag
-// that others rely on is written once.
+// A [Client] is one identity at one registry; a [Repo] is one of its repositories, with blobs and
+// manifests, each named by the digest of its bytes, and tags, movable names for manifests.
+// Everything but tags can be written twice and read from anywhere, and is checked against its
+// digest on every read. Only a tag can be contested by two writers. So content that must survive
+// gets a tag of its own, and a tag that others rely on is written once.
 //
 // An artifact is pushed bottom up (blobs, manifests by digest, tag), so a visible tag always names
 // a complete artifact. [Repo.Push] does all but the tag:

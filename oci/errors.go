@@ -62,7 +62,7 @@ func MissesBlob(err error) bool {
 	return len(e.Codes) == 0 && (e.Status == 400 || e.Status == 404)
 }
 
-// ResponseError is a registry's refusal. Message is its own text, without credentials and short.
+// ResponseError is a registry's refusal. Message is its own text, clipped and without credentials.
 type ResponseError struct {
 	Method     string
 	URL        string // without userinfo and query

@@ -233,7 +233,7 @@ type Head struct {
 	Version
 }
 
-// Heads returns the workspaces with a state, sorted by name, with one request for each; no state.
+// Heads returns the workspaces with a state by name, with one request each. It opens no state.
 func (l *Listing) Heads(ctx context.Context) ([]Head, error) { return l.s.catalog.headsIn(ctx, l.tags) }
 
 // Held returns the lock of one workspace, nil if it is free, for which it sends no request.

@@ -136,7 +136,7 @@ func ShownID(lockID string) string {
 // maxLockInfoDepth bounds the nesting of unknown members; the tools' members do not nest.
 const maxLockInfoDepth = 16
 
-// ParseLockInfo reads JSON. [oci.ErrTooLarge] is above [MaxLockInfo], or nested more than 16 deep.
+// ParseLockInfo reads JSON; above [MaxLockInfo], or nested over 16 deep, it is [oci.ErrTooLarge].
 func ParseLockInfo(b []byte) (LockInfo, error) {
 	if len(b) > MaxLockInfo {
 		return LockInfo{}, fmt.Errorf("lock information of %d bytes: %w", len(b), oci.ErrTooLarge)

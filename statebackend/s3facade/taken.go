@@ -59,7 +59,7 @@ func (f *Facade) serveTakenLock(w http.ResponseWriter, r *http.Request, p Ref) e
 	return errMethod(r)
 }
 
-// Persist writes a state, again for up to wait while the registry is away: as the next version.
+// Persist repeats a write for up to wait while the registry is away, even if its outcome is open.
 func Persist(ctx context.Context, l *statebackend.Lock, data []byte, wait time.Duration) (statebackend.Version, error) {
 	begin := time.Now()
 	for pause := minPersistPause; ; pause = min(2*pause, maxPersistPause) {
