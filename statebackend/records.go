@@ -194,7 +194,7 @@ func (l tagNames) claimTag(c protocol.ClaimID) string {
 	return format.StateTag{Kind: format.LockClaim, Fragment: l.fragment, N: c.Fence, X: c.X}.String()
 }
 
-// Listing is one tag list of a repository. Methods that send further requests say so.
+// Listing is one tag list, without later changes. Methods that send further requests say so.
 type Listing struct {
 	s    *Store
 	tags []string

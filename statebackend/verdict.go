@@ -303,7 +303,7 @@ func (l *Listing) Check(ctx context.Context, workspace, id string) error {
 }
 
 // Check asks with one request whether the lock is still held. The error is ErrLockLost if it was
-// taken over, forced or removed, or another process wrote a higher version. Put checks again.
+// taken over, also under its id, forced or removed, or there is a higher version. Put checks again.
 func (l *Lock) Check(ctx context.Context) error {
 	_, err := l.List(ctx)
 	return err

@@ -56,10 +56,10 @@ const (
 // OperationTakeover is the operation of a takeover's seal, with the content of the version before.
 const OperationTakeover = "takeover"
 
-// maxFragment keeps the longest tag, a forced tombstone's, in the specification's 128 characters.
+// maxFragment keeps a forced tombstone's tag in the distribution specification's 128 characters.
 const maxFragment = 80
 
-// fragmentPattern is the specification's grammar of tags, here behind "state-" or "locked-".
+// fragmentPattern is the distribution specification's tag grammar, behind "state-" or "locked-".
 var fragmentPattern = text.Pattern(`^[A-Za-z0-9_.-]{1,80}$`)
 
 // reservedPattern matches names whose tags look like another one's version, claim or tombstone.
