@@ -149,6 +149,9 @@ func (w *whole) shut(t *testing.T) {
 	w.launch(t, "shut/gammatemplate", "gammainstance")
 	w.runs(t, "gammastate", "default")
 	w.records.Info("change", "action", "publish", "kind", "module", "address", "gammaaudit", "decision", "allowed", "mode", "static", "subject", "anna", "status", 201)
+	long := strings.Repeat("gammalong", 33) // as wide as a name may be
+	w.records.Info("change", "action", "write", "kind", "state", "address", long, "version", long, "digest", "sha256:"+strings.Repeat("0", 64), "lock_id", long, "detail", long,
+		"decision", "allowed", "mode", "oidc", "issuer", "https://"+long, "subject", long, "user_agent", long, "status", 200)
 }
 
 // tags returns the tags of the whole registry.
