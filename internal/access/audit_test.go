@@ -11,8 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// TestAuditIsSafe checks that the user agent of a client cannot break a line of the
-// audit log or reverse its text for the reader, and that its length is bounded.
+// TestAuditIsSafe: a user agent breaks no line of the audit log, reverses no text, and is bounded.
 func TestAuditIsSafe(t *testing.T) {
 	var log bytes.Buffer
 	g := newGuard(t, access.Options{Audit: slog.New(slog.NewTextHandler(&log, nil))})

@@ -8,8 +8,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// FuzzCredential reads arbitrary pass-through tokens: each is refused or exactly
-// one kind of credential.
+// FuzzCredential reads pass-through tokens: each is refused, or one kind of credential.
 func FuzzCredential(f *testing.F) {
 	for _, token := range []string{"basic.YTpi", "basic.YQ", "identity.YQ==", "identity.", "raw", "basic."} {
 		f.Add(token)

@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// TestGroups checks that groups count for ownership for a day after the issuer stated
-// them, although the login is valid for longer.
+// TestGroups: groups count for ownership for a day, though the login lasts longer.
 func TestGroups(t *testing.T) {
 	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	keys := must.Get(keyring.New([]keyring.Key{{Secret: make([]byte, 32)}}))(t)

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// TestSpent checks that of many concurrent uses of one code exactly one is the first,
-// and that the number of remembered codes is bounded and codes expire.
+// TestSpent: of many uses of one code exactly one is the first; codes expire and are bounded.
 func TestSpent(t *testing.T) {
 	s := spent{until: map[string]time.Time{}}
 	now := time.Now()

@@ -79,8 +79,7 @@ func allowed(g *access.Guard, token string) error {
 	return err
 }
 
-// TestRenewedToken: who renews a token in a long run stays the same caller; another subject is
-// another one.
+// TestRenewedToken: a renewed token is the same caller, another subject another one.
 func TestRenewedToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys.json")
 	s := newSigner(t, "one")
@@ -103,8 +102,7 @@ func TestRenewedToken(t *testing.T) {
 	}
 }
 
-// TestProof: what was signed for a token of an issuer ends with it, and is void after a
-// revocation of its subject and when the issuer is not accepted any more.
+// TestProof: a proof ends with its token, a revocation, and the issuer.
 func TestProof(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys.json")
 	s := newSigner(t, "one")
@@ -141,8 +139,7 @@ func keysBlock(t *testing.T, file string) *access.Block {
 	return &b
 }
 
-// TestClaims refuses tokens with a valid signature whose subject or times are not what RFC
-// 7519 says, also where the library would read them, and those with ambiguous claims.
+// TestClaims refuses ambiguous claims, and subjects or times that RFC 7519 forbids.
 func TestClaims(t *testing.T) {
 	const issuer = "okara-operator.prod"
 	file := filepath.Join(t.TempDir(), "keys.json")

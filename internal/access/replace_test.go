@@ -15,10 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// TestReplace changes the policy back and forth during requests that need two rights:
-// each gets both or is refused at the first. If the new policy lets anonymous callers
-// write, no request that was screened under the old one is accepted under a foreign host
-// name.
+// TestReplace changes the policy during requests that need two rights: each gets both or none. None
+// that was screened under the old policy is accepted for a foreign host under the new one.
 func TestReplace(t *testing.T) {
 	read, write := access.Policy{Anonymous: rights.AnonymousRead()}, access.Policy{Anonymous: rights.AnonymousAll()}
 	keys := must.Get(keyring.New([]keyring.Key{{Secret: make([]byte, 32)}}))(t)

@@ -109,8 +109,7 @@ func TestRunToken(t *testing.T) {
 	must.Equal(t, "the run is over", allowed(), 401)
 }
 
-// TestRunTokenState checks that the right of a run to a state counts only in the API that
-// the tool uses, and only for its workspace.
+// TestRunTokenState: a run's right to a state counts only in the tool's API, for its workspace.
 func TestRunTokenState(t *testing.T) {
 	g := newGuard(t, access.Options{Keyring: newKeyring(t, 1)})
 	token := must.Get(g.NewRunToken(access.RunToken{Run: "k7m2p9x4tq/3/1", Limit: time.Hour, Scopes: []rights.Scope{
@@ -140,8 +139,7 @@ func TestRunTokenState(t *testing.T) {
 	}
 }
 
-// TestRunTokenForged checks that a run token is valid only if the server's keys sealed
-// it as one.
+// TestRunTokenForged: only the server's keys make run tokens.
 func TestRunTokenForged(t *testing.T) {
 	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	keys := newKeyring(t, 1)

@@ -34,8 +34,7 @@ func seal(t testing.TB, ring *keyring.Ring, purpose string, v any) string {
 	return must.Get(ring.Seal(purpose, v))(t)
 }
 
-// people is a guard of a full server with its login issuer. Members of the group "team"
-// and the holder of the static token have many rights.
+// people is a guard with a login issuer; the group "team" and a static token have many rights.
 type people struct {
 	*access.Guard
 	issuer            *webtest.Issuer

@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// TestAnyToken checks that any token of the tools is ignored, but only where no access
-// rules are configured, and only on routes to which the tools send it.
+// TestAnyToken: tokens of tools are ignored without access rules, on the tools' routes alone.
 func TestAnyToken(t *testing.T) {
 	keys := must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}))(t)
 	for _, tt := range []struct {

@@ -79,8 +79,7 @@ func TestLayoutNames(t *testing.T) {
 	}
 }
 
-// TestLayoutRuns checks that runs of a workspace are stored like instances,
-// under the name of their state.
+// TestLayoutRuns: runs of a workspace are stored like instances, by the name of their state.
 func TestLayoutRuns(t *testing.T) {
 	for _, tt := range []struct{ instances, repository, workspace string }{
 		{"", "instances/tfe/shop-prod_eu/k7m2p9x4tq", "run"},

@@ -80,8 +80,7 @@ func TestHoldBack(t *testing.T) {
 	}
 }
 
-// TestHoldBackNamed checks which globs match something, in several trees
-// together.
+// TestHoldBackNamed: which globs match something, in several trees together.
 func TestHoldBackNamed(t *testing.T) {
 	named := map[string]bool{}
 	for _, tree := range []fstest.MapFS{newTree("main.tf", "a.tfvars", "build/x.txt", ".gitignore=build/"), newTree("main.tf", "b/.env")} {

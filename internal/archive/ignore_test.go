@@ -17,8 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// newTree creates a tree of empty files, except if the name is followed by "="
-// and a text.
+// newTree creates empty files, or with the text after "=".
 func newTree(files ...string) fstest.MapFS {
 	tree := fstest.MapFS{}
 	for _, f := range files {

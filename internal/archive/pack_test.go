@@ -183,8 +183,7 @@ func TestListRefuses(t *testing.T) {
 	}
 }
 
-// TestListLinks lists links as what they lead to. What leads nowhere is left
-// out, and named; what leads outside is refused, through another link too.
+// TestListLinks: links ship as what they lead to; dead ones are named, escaping ones refused.
 func TestListLinks(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "secret")
 	must.Succeed(t, os.WriteFile(outside, []byte("secret"), 0o600))

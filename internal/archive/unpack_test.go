@@ -146,8 +146,7 @@ func TestUnpackRefuses(t *testing.T) {
 	}
 }
 
-// TestUnpackForeign writes one directory of a forge's archive. Other entries are
-// neither written nor do they cause an error.
+// TestUnpackForeign writes one directory of a forge's archive, whatever else is in it.
 func TestUnpackForeign(t *testing.T) {
 	elsewhere := []entry{
 		{"top/link", "/etc/passwd", fs.ModeSymlink}, {"top/a/bc/x.tf", "", 0}, {"top/b/x.tf", "", 0}, {"b/x.tf", "", 0}, {"top/x.tf", "", 0}, {"../x.tf", "", 0},
@@ -188,8 +187,7 @@ func TestUnpackForeign(t *testing.T) {
 	}
 }
 
-// TestUnpackForms unpacks each form in which archives of modules come, and names
-// what it does not read.
+// TestUnpackForms unpacks each form of modules' archives, and names what it does not read.
 func TestUnpackForms(t *testing.T) {
 	plain := gunzip(t, newTarGz(t, entry{"main.tf", "x", 0}, entry{"l", "main.tf", fs.ModeSymlink}))
 	zipped := newZip(t, entry{"main.tf", "x", 0}, entry{"l", "main.tf", fs.ModeSymlink})
@@ -250,8 +248,7 @@ func gunzip(t *testing.T, b []byte) []byte {
 	return must.Get(io.ReadAll(r))(t)
 }
 
-// TestUnpackWhatWasPacked packs trees that compress a hundredfold and have very
-// many files.
+// TestUnpackWhatWasPacked: trees that compress a hundredfold, and with very many files.
 func TestUnpackWhatWasPacked(t *testing.T) {
 	many := fstest.MapFS{}
 	for i := range 10_500 {

@@ -45,8 +45,7 @@ func pack(t testing.TB, entries ...part) []byte {
 	return b.Bytes()
 }
 
-// tree returns the content of a directory: text of files, "-> target" of links,
-// "/" of directories.
+// tree returns a directory's content: text of files, "-> target" of links, "/" of directories.
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	got := map[string]string{}
@@ -160,8 +159,7 @@ func TestUploadRefused(t *testing.T) {
 	}
 }
 
-// TestUploadBroken distinguishes an invalid archive from one that was not
-// received completely.
+// TestUploadBroken tells an invalid archive from an incomplete one.
 func TestUploadBroken(t *testing.T) {
 	whole := pack(t, reg("main.tf", strings.Repeat("0123456789", 1000)))
 	for name, b := range map[string][]byte{"nothing": nil, "no gzip": []byte("PK\x03\x04aaaaaaaaaaaa"), "half": whole[:len(whole)/2], "damaged": append(bytes.Clone(whole[:20]), bytes.Repeat([]byte{0xff}, 200)...)} {

@@ -95,8 +95,7 @@ func tagsOf(t *testing.T, r *oci.Repo) (tags []string) {
 	return tags
 }
 
-// TestOverTime lets two processes with the same keys work over days, with a restart, a
-// process that is killed, and a registry that is unavailable for a while.
+// TestOverTime: two processes over days, with a restart, a kill, and a registry away for a while.
 func TestOverTime(t *testing.T) {
 	inner := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -191,9 +190,8 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestDropped records more changes than memory has room for while the registry is
-// unavailable. No caller waits, dropped changes are counted, and the next line says so
-// permanently.
+// TestDropped: more changes than fit while the registry is away: nobody waits, and what was dropped
+// is told for good.
 func TestDropped(t *testing.T) {
 	var outage atomic.Bool
 	outage.Store(true)

@@ -101,8 +101,7 @@ func manyLines(n int) string {
 	return b.String()
 }
 
-// FuzzPart parses arbitrary parts. An accepted part is accepted again after it was
-// encoded again.
+// FuzzPart: an accepted part is accepted again after encoding.
 func FuzzPart(f *testing.F) {
 	f.Add(partText(f, []*Entry{{N: 1, Record: hostile()}, {N: 2, Record: Record{Status: -1}}}))
 	f.Add([]byte(`{"format":1,"tag":"audit-20261122-0123456789abcdef-0002","first":1}` + "\n" + `{"n":1}` + "\n"))
@@ -127,8 +126,7 @@ func FuzzPart(f *testing.F) {
 	})
 }
 
-// TestHandler copies records on their way to the audit log file, which gets them
-// unchanged.
+// TestHandler copies records on their way to the audit log file, unchanged.
 func TestHandler(t *testing.T) {
 	var file bytes.Buffer
 	p := newProcess(t, queue(t, ocitest.Direct{Handler: http.NotFoundHandler()}), nil, nil)

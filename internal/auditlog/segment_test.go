@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestAudit writes lines, writes them again, and reads them, on every registry,
-// unencrypted and sealed; a sealed part opens only under its own tag.
+// TestAudit writes lines twice and reads them, on every registry, plain and sealed.
 func TestAudit(t *testing.T) {
 	keys := must.Get(envelope.New(envelope.Options{Keys: []string{"base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="}}))(t)
 	ocitest.Each(t, func(t *testing.T, host string) {

@@ -33,8 +33,7 @@ func (w *gatedWriter) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// TestAuditLog shows that no caller waits for a slow disk until too much is pending, and
-// that nothing is lost or torn.
+// TestAuditLog: nobody waits for a slow disk until too much is pending; nothing is lost or torn.
 func TestAuditLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &gatedWriter{gate: make(chan struct{})}

@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestEachOption sets every option of the table by its variable, and expects each to
-// set a field that no other sets.
+// TestEachOption: each option of the table sets a field of its own, by its variable.
 func TestEachOption(t *testing.T) {
 	for _, o := range backendblock.Options() {
 		t.Run(o.Name, func(t *testing.T) {

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestEnvironmentArguments: okara's arguments are removed from the variables of the tool,
-// and all others stay, word by word.
+// TestEnvironmentArguments: okara's arguments are removed, all others stay, word by word.
 func TestEnvironmentArguments(t *testing.T) {
 	env := map[string]string{
 		"TF_CLI_ARGS_init": `-backend-config='path=a b' -input=false -backend-config x.tfbackend "-var=a=it's"`,

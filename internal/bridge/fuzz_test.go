@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// FuzzRead reads any text as a root module. An accepted module makes an override that
-// parses and is the same each time.
+// FuzzRead reads any text as a root module: an accepted one makes one valid override.
 func FuzzRead(f *testing.F) {
 	f.Add("main.tf", block(`repository = "registry.example.com/team/state"`))
 	f.Add("main.tf", block("repository = \"h/{workspace}\"\nversioning {\nmax_versions = 3\n}\nencryption {\nkey_id = \"age1x\"\n}"))

@@ -71,8 +71,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A run removes the directories of killed runs, but not those of running ones or those
-// that others can write to. A run that is just starting makes its directory again.
+// A run removes what killed runs left, not what runs, starts, or others can write to.
 func TestRunSweepsLeftovers(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for dir, mode := range map[string]os.FileMode{"okara-scratch-killed": 0o700, "okara-scratch-shared": 0o755, "okara-scratch-new": 0o700} {
@@ -201,8 +200,7 @@ func TestRunWritesThroughNoLink(t *testing.T) {
 	}
 }
 
-// A tool whose lock is not renewed is interrupted before others may take the lock
-// over, as on a machine that slept.
+// A tool whose lock is not renewed is interrupted before others may take it over, as after sleep.
 func TestRunStopsBeforeLeaseEnds(t *testing.T) {
 	c := newConfig(t)
 	var slept atomic.Int64

@@ -244,8 +244,7 @@ func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
 	}
 }
 
-// TestLoadBundleProvesContent loads a version whose number was used, with the files of another
-// one: a manifest may claim any content.
+// TestLoadBundleProvesContent loads a used number with another version's files.
 func TestLoadBundleProvesContent(t *testing.T) {
 	publish := func(d *depot.Depot, text string) oci.Manifest {
 		out := must.Get(d.PublishModule(t.Context(), depottest.NewModule(text), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}))(t)
@@ -284,8 +283,7 @@ func TestLoadBundlePolicyOnWhatLands(t *testing.T) {
 	}
 }
 
-// ladder adds indexes each of which lists the previous one many times, so that
-// rungs to the power of depth paths lead to its end.
+// ladder adds indexes that each list the previous one often: rungs to the power of depth paths.
 func (f *forged) ladder(t *testing.T, depth, rungs int) oci.Descriptor {
 	t.Helper()
 	d := f.image(t, ocispec.Manifest{ArtifactType: "application/x-test"})

@@ -38,8 +38,7 @@ func bundleOf(t *testing.T, d *depot.Depot, m addr.Module) *bundle.File {
 	return mustOpenBundle(t, file)
 }
 
-// uploads counts concurrent uploads, and blocks the first upload until there is
-// a second.
+// uploads counts concurrent uploads, and blocks the first until there is a second.
 type uploads struct {
 	mu       sync.Mutex // guards the fields below
 	now, max int
@@ -84,8 +83,7 @@ func (u *uploads) end(path string) {
 	u.puts = append(u.puts, path)
 }
 
-// TestLoadBundleInOrder loads a module with signatures and status through a
-// transport that records the order of requests.
+// TestLoadBundleInOrder loads signatures and status, and records the order of requests.
 func TestLoadBundleInOrder(t *testing.T) {
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	publishVersions(t, d, 10)
@@ -138,9 +136,7 @@ func TestLoadBundleInOrder(t *testing.T) {
 	}
 }
 
-// TestLoadBundleOfAWithdrawnVersion loads a bundle into a registry where one of
-// its versions was withdrawn. An event in the bundle that reverts this has no
-// effect.
+// TestLoadBundleOfAWithdrawnVersion: an event in a bundle does not revert a withdrawal here.
 func TestLoadBundleOfAWithdrawnVersion(t *testing.T) {
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	inside := newLoader(t, ocitest.New(t, ocitest.Quirks{}), "inside")
@@ -169,10 +165,9 @@ func TestLoadBundleOfAWithdrawnVersion(t *testing.T) {
 	}
 }
 
-// TestLoadBundleKeepsNumbers loads a signed bundle in which a version was
-// removed, or removed and restored: its number is withdrawn where it was never
-// used, as a version would take it. Where it names or named other files, nothing
-// is loaded that is about it, however often, and the rest is.
+// TestLoadBundleKeepsNumbers loads a signed bundle of a version that was removed, or restored: an
+// unused number is withdrawn. Where it names other files nothing about it is loaded, and the rest
+// is.
 func TestLoadBundleKeepsNumbers(t *testing.T) {
 	publish := func(t *testing.T, d *depot.Depot, version, text string) {
 		must.Get(d.PublishModule(t.Context(), depottest.NewModule(text), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}))(t)
@@ -226,8 +221,7 @@ func TestLoadBundleKeepsNumbers(t *testing.T) {
 	}
 }
 
-// TestLoadBundleRestores loads a bundle again after the registry lost the zip of a
-// provider.
+// TestLoadBundleRestores loads a bundle again after the registry lost a provider's zip.
 func TestLoadBundleRestores(t *testing.T) {
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	host := ocitest.New(t, ocitest.Quirks{})
@@ -258,8 +252,7 @@ func TestLoadBundleRestores(t *testing.T) {
 	}
 }
 
-// TestLoadBundleAddsSignatures loads a later bundle in which only a signature
-// is new; both signatures are valid below the other prefix.
+// TestLoadBundleAddsSignatures loads a bundle in which only a signature is new: both are valid.
 func TestLoadBundleAddsSignatures(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})

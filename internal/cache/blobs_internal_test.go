@@ -48,8 +48,7 @@ func (o *opens) open(context.Context) (io.ReadCloser, *url.URL, error) {
 // blobOf identifies the blob of a text in the repository of these tests.
 func blobOf(text string) Blob { return Blob{"acme/a", sumOf(text)} }
 
-// get reads a blob through the cache; "" without an error means that the caller
-// has to read from the registry.
+// get reads a blob through the cache; "" without error: read from the registry.
 func (c *Blobs) get(ctx context.Context, text string, o Opener) (string, error) {
 	f, s, _, err := c.Open(ctx, blobOf(text), int64(len(text)), 0, o)
 	if err != nil || f == nil {
@@ -90,8 +89,7 @@ func (c *Blobs) mustGet(t *testing.T, text string) {
 	c.settled()
 }
 
-// TestCacheShared has 50 readers miss at once: one fetch, and the first bytes
-// arrive before the last have left the registry.
+// TestCacheShared: 50 readers miss at once: one fetch, read while it is written.
 func TestCacheShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := mustCache(t, t.TempDir(), 1<<20)
@@ -229,9 +227,8 @@ func TestCacheCrash(t *testing.T) {
 	}
 }
 
-// TestCacheDamaged checks that a file that was damaged, while or before this
-// process used it, is read again from the registry and not served; an undamaged
-// one is hashed once.
+// TestCacheDamaged: a damaged file is read again from the registry; an undamaged one is hashed
+// once.
 func TestCacheDamaged(t *testing.T) {
 	dir := t.TempDir()
 	const text = "what the registry has"
@@ -270,8 +267,7 @@ func TestCacheDamaged(t *testing.T) {
 	}
 }
 
-// TestCacheRepositories requests a blob of one repository under the names of
-// others, while it is being fetched, once it is cached, and after a restart.
+// TestCacheRepositories asks for one repository's blob under others' names, at any time.
 func TestCacheRepositories(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = "private bytes"

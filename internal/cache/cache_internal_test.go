@@ -63,8 +63,7 @@ func TestCachePolicy(t *testing.T) {
 	}
 }
 
-// TestCacheFailing checks that an outage costs each key one waiting request,
-// and that the other requests are answered at once.
+// TestCacheFailing: an outage costs each key one waiting request.
 func TestCacheFailing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestCache(1 << 20)
@@ -120,8 +119,7 @@ func TestCacheMissing(t *testing.T) {
 	})
 }
 
-// TestCacheCoalesces checks that callers share a load, that cancelling the
-// first one does not end it for others, and that the result is cached.
+// TestCacheCoalesces: callers share a load, which a cancelled one does not end.
 func TestCacheCoalesces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestCache(1 << 20)
@@ -152,8 +150,7 @@ func TestCacheCoalesces(t *testing.T) {
 	})
 }
 
-// TestCacheForget checks that the result of a load that began before a change
-// is not cached.
+// TestCacheForget: a load that began before a change is not cached.
 func TestCacheForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestCache(1 << 20)
@@ -190,8 +187,7 @@ func TestCacheEvicts(t *testing.T) {
 	}
 }
 
-// TestJoinedTooLate looks up a value before a load ends and waits after it: the
-// value is already cached.
+// TestJoinedTooLate waits for a load after its end: the value is cached.
 func TestJoinedTooLate(t *testing.T) {
 	c := New("list", 1<<20, func(int) int { return 0 }, time.Now, func(string, string) {})
 	p := Policy{Fresh: time.Minute}

@@ -43,8 +43,7 @@ func readSpool(ctx context.Context, s *Spool, piece int) (string, error) {
 	return readSpoolFile(ctx, s, f, piece)
 }
 
-// readSpoolFile reads with a handle of before: a spool that has failed has no
-// file that could be opened again.
+// readSpoolFile reads with a handle of before: a failed spool has no file any more.
 func readSpoolFile(ctx context.Context, s *Spool, f *os.File, piece int) (string, error) {
 	var got strings.Builder
 	for {
@@ -95,8 +94,7 @@ func TestSpool(t *testing.T) {
 	}
 }
 
-// TestSpoolWrong checks that no reader gets all bytes of a blob with another
-// digest, nor of a truncated one, and that no file is left.
+// TestSpoolWrong: no reader gets all of a wrong or truncated blob, and no file is left.
 func TestSpoolWrong(t *testing.T) {
 	cut := errors.New("cut")
 	for name, tt := range map[string]struct{ cause, want error }{

@@ -23,9 +23,8 @@ const (
 	dnsRepo = "acme/providers/acme/dns"
 )
 
-// TestListAges requests a list repeatedly: it is read once, after 30 seconds in the
-// background, and a list that has not changed is the same value with all values derived
-// from it.
+// TestListAges: a list is read once, after 30 seconds in the background, and stays one value if
+// unchanged.
 func TestListAges(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")
@@ -48,8 +47,7 @@ func TestListAges(t *testing.T) {
 	must.Match(t, "after a refresh", s.listed(t, vpc), []string{"1.1.0", "1.0.0"})
 }
 
-// TestTagTTL moves the tag of a module: the catalog serves the cached value until the TTL
-// has passed, and then requests only the digest if the tag has not moved.
+// TestTagTTL: a module's tag is served from the cache until the TTL, then asked for by digest.
 func TestTagTTL(t *testing.T) {
 	s := newStore(t, func(o *catalog.Options) { o.TagTTL = 10 * time.Second })
 	first := s.module(t, vpc, "1.0.0")

@@ -93,8 +93,7 @@ var described = fstest.MapFS{
 	"README.md": {Data: []byte("# Network\n\n![badge](x)\n\nMakes a `private` [network](y).\n\nAnd more.\n")},
 }
 
-// TestFinder fills an index: by the refresh, by what this process publishes, and from the
-// stored index, each within its number of requests.
+// TestFinder fills an index by refresh, publications and the stored one, within its requests.
 func TestFinder(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	f := newFinder(t, host, nil)
@@ -207,8 +206,7 @@ func TestFinderReadOnly(t *testing.T) {
 	}
 }
 
-// large returns a registry with an index of 10,000 modules. The modules do not exist,
-// since no test reads them.
+// large returns a registry with an index of 10,000 modules that nothing reads.
 func large(t testing.TB, delay time.Duration) (*found, *atomic.Int64) {
 	t.Helper()
 	const modules = 10_000
@@ -252,8 +250,7 @@ func TestFinderStart(t *testing.T) {
 	}
 }
 
-// TestFinderSigned finds signatures that are referrers without a tag, next to a report,
-// without an additional request.
+// TestFinderSigned finds signatures without a tag, next to a report, at no further request.
 func TestFinderSigned(t *testing.T) {
 	f := newFinder(t, ocitest.New(t, ocitest.Quirks{}), nil)
 	for _, name := range []string{"bundle", "reported", "bare"} {

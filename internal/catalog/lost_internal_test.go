@@ -12,8 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestLostBound records and logs a bounded number of lost versions, whatever clients
-// request.
+// TestLostBound records a bounded number of lost versions, whatever is requested.
 func TestLostBound(t *testing.T) {
 	var out strings.Builder
 	m := &lostVersions{log: slog.New(slog.NewTextHandler(&out, nil))}

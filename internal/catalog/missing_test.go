@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestDanglingVersion lists a tag whose GET is 404. It is in the list until it is
-// requested; then the latest version is the one before it, until the content of the tag
+// TestDanglingVersion: a tag whose GET is 404 is listed until it is requested, then again once it
 // is back.
 func TestDanglingVersion(t *testing.T) {
 	s := newStore(t, nil)

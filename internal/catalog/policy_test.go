@@ -38,8 +38,7 @@ func (s *store) sign(t *testing.T, repository, version string, key *ecdsa.Privat
 	must.Get(trust.SignCosign(t.Context(), must.Fixed(s.depot.Subject(t.Context(), it, must.Fixed(addr.ParseVersion(version)))), key))(t)
 }
 
-// TestPolicy serves only versions that fulfil the policy, and checks each version once; a
-// refused version is checked again, since a signature may be added.
+// TestPolicy checks each version once, a refused one again: a signature may be added.
 func TestPolicy(t *testing.T) {
 	key := newCosign()
 	checked := map[string]int{}

@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestProviderVersion reads an index once for the life of the process, and with it all
-// small blobs and sizes.
+// TestProviderVersion reads an index, its small blobs and sizes once.
 func TestProviderVersion(t *testing.T) {
 	s := newStore(t, nil)
 	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64", "darwin_arm64")
@@ -48,8 +47,7 @@ func TestProviderVersion(t *testing.T) {
 	}
 }
 
-// TestProviderMoved moves the version tag of a provider to other content: the first
-// content is still served, and Watch.Moved is called.
+// TestProviderMoved: the first content of a moved tag is served, and Watch.Moved called.
 func TestProviderMoved(t *testing.T) {
 	moved := make(chan struct{}, 10)
 	s := newStore(t, func(o *catalog.Options) { o.Watch.Moved = func() { moved <- struct{}{} } })
@@ -68,8 +66,7 @@ func TestProviderMoved(t *testing.T) {
 	}
 }
 
-// TestCorrupt puts manifests under version tags that are neither modules nor providers:
-// requesting them is 404, no list has them, and other versions are not affected.
+// TestCorrupt: manifests that are neither module nor provider are 404, and hide no others.
 func TestCorrupt(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")

@@ -11,9 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestSummaryMoved moves the tag of a version: later lists show the new content, whether
-// or not the version itself was requested, and the tags are checked in turn, however few
-// per list.
+// TestSummaryMoved: lists show a moved tag's new content; tags are checked in turn, few a list.
 func TestSummaryMoved(t *testing.T) {
 	s := newStore(t, func(o *catalog.Options) { o.TagTTL = 10 * time.Second })
 	it := must.Fixed(addr.ParseModule(vpc)).Item()

@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// repository makes a git repository with a commit for each message; the first word is the
-// folder that the commit changes: "vpc feat: zones".
+// repository makes a commit for each message, in the folder of its first word: "vpc feat: zones".
 func repository(t *testing.T, commits ...string) string {
 	t.Helper()
 	dir := t.TempDir()

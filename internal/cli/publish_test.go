@@ -33,8 +33,7 @@ func names(t *archive.Tree) (all []string) {
 	return all
 }
 
-// TestKeepRules: a folder that was published before tracked files shipped is still the same
-// version, and the registry is asked only if the rules make a difference.
+// TestKeepRules: a folder published before tracked files shipped is the same version.
 func TestKeepRules(t *testing.T) {
 	all := []string{"f.zip", "main.tf"}
 	for _, tt := range []struct {

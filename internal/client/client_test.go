@@ -42,8 +42,7 @@ type target struct {
 	depot *depot.Depot // writes directly into another registry
 }
 
-// newServer starts a front-end that accepts only the token secret. around may inspect the
-// requests, or answer them.
+// newServer starts a front-end for the token secret. around may inspect or answer requests.
 func newServer(t *testing.T, around func(http.Handler) http.Handler) target {
 	t.Helper()
 	connect := func(host string) *oci.Client {
@@ -78,8 +77,7 @@ func module(version string) addr.ModuleVersion {
 	return addr.ModuleVersion{Module: must.Fixed(addr.ParseModule("acme/vpc/aws")), Version: must.Fixed(addr.ParseVersion(version))}
 }
 
-// TestModuleIsTheSame publishes a tree directly and through a front-end: the digests are
-// the same, so nothing was added, left out or changed.
+// TestModuleIsTheSame: a tree published directly and by a front-end has the same digests.
 func TestModuleIsTheSame(t *testing.T) {
 	tree := fstest.MapFS{
 		".terraformignore":           {Data: []byte("*.bak\n!fixture.tfstate\n")},
@@ -122,8 +120,7 @@ func TestModuleIsTheSame(t *testing.T) {
 	}
 }
 
-// TestRepeats answers each request of a publication once with a temporary error, or cuts
-// the connection, before it passes the request on.
+// TestRepeats answers each request of a publication once with a temporary error.
 func TestRepeats(t *testing.T) {
 	for _, status := range []int{0, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
@@ -150,8 +147,7 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestRefusals compares answers with the errors that they become. The token is in none of
-// them, and is sent to no other server.
+// TestRefusals: the errors of answers, without the token, which no other server gets.
 func TestRefusals(t *testing.T) {
 	var elsewhere atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))

@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// FuzzAnswer gives arbitrary answers to a publication: all of them are errors, since none
-// has the content digest, and their text is safe for a terminal and without the token.
+// FuzzAnswer: any answers to a publication are errors, safe for a terminal, without the token.
 func FuzzAnswer(f *testing.F) {
 	f.Add(201, `{"repository":"r","tag":"1.0.0","digest":"d","content_digest":"c"}`)
 	f.Add(422, `{"errors":["main.tf:3: \u001b[31m`+secret+`"]}`)

@@ -78,8 +78,7 @@ func (u *uploads) take() map[string]bool {
 	return seen
 }
 
-// TestProvider publishes a release, the same again, and with one more platform. The
-// resulting version equals that of a publication into the registry.
+// TestProvider publishes a release, again, and with one platform more, as into a registry.
 func TestProvider(t *testing.T) {
 	u := &uploads{seen: map[string]bool{}}
 	s := newServer(t, u.around)
@@ -122,8 +121,7 @@ func TestProvider(t *testing.T) {
 	}
 }
 
-// TestProviderCut interrupts a publication after two files. Nothing is visible; the next
-// one, by another client, sends only the rest.
+// TestProviderCut: nothing is visible after a cut; the next client sends only the rest.
 func TestProviderCut(t *testing.T) {
 	u := &uploads{seen: map[string]bool{}}
 	s := newServer(t, u.around)

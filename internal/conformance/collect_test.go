@@ -113,9 +113,8 @@ func (b *before) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestGarbageCollectBeside runs the collection of distribution 2.8 before every second request of a
-// publication: the version that was there stays whole, and the new one is whole or is not
-// there, at the latest after it is published again.
+// TestGarbageCollectBeside collects before every second request of a publication, by 2.8: old
+// versions stay whole, the new one is after another publication.
 func TestGarbageCollectBeside(t *testing.T) {
 	key := must.Get(signing.NewKey(signing.KeyOptions{Name: "conformance", ECC: true}))(t)
 	c := &collected{t, pinned(t, "2.8.3"), configure(t, true), oci.Options{TagParts: true}, key}

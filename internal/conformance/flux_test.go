@@ -69,8 +69,7 @@ func mapFS(files map[string]string) fs.FS {
 	return tree
 }
 
-// fluxResolve selects a tag as source-controller does: the highest of those that Flux
-// finds in the range.
+// fluxResolve selects a tag as source-controller does: the highest in the range.
 func fluxResolve(t *testing.T, repository, constraint string) string {
 	t.Helper()
 	list := must.Get(flux.NewClient(flux.DefaultOptions()).List(t.Context(), repository, flux.ListOptions{SemverFilter: constraint}))(t)

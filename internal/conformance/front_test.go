@@ -23,8 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// TestFrontEnd publishes a module and a provider into each registry, and
-// installs both through the front-end as both tools do.
+// TestFrontEnd installs a module and a provider from each registry, with both tools.
 func TestFrontEnd(t *testing.T) {
 	key := sync.OnceValues(func() (*signing.Key, error) {
 		return signing.NewKey(signing.KeyOptions{Name: "conformance", ECC: true})

@@ -21,8 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// TestPull fetches a provider and a module from each registry as `oras pull` does: by
-// tag, all named layers into files.
+// TestPull fetches by tag from each registry as `oras pull` does.
 func TestPull(t *testing.T) {
 	key := must.Get(signing.NewKey(signing.KeyOptions{Name: "conformance", ECC: true}))(t)
 	each(t, func(t *testing.T, c *oci.Client) {
@@ -51,8 +50,7 @@ func TestPull(t *testing.T) {
 	})
 }
 
-// TestCopiedSignature copies a signed module as `oras copy --recursive` does, which
-// follows referrers but copies no tags, and checks that its signature is found.
+// TestCopiedSignature finds a signature after `oras copy --recursive`, which copies no tags.
 func TestCopiedSignature(t *testing.T) {
 	each(t, func(t *testing.T, c *oci.Client) {
 		d := depot.New(depot.Options{Client: c, Layout: addr.Layout{Prefix: "conformance/from"}})

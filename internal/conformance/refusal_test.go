@@ -23,8 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// TestRefusals checks with crane the messages of refused requests to the server's own
-// registry. crane shows only errors in the form of a registry's.
+// TestRefusals: crane shows refusals of the own registry, in a registry's form.
 func TestRefusals(t *testing.T) {
 	built := must.Get(embedded.New(t.TempDir(), embedded.Options{}))(t)
 	client := must.Get(oci.New(serve(t, built), oci.Options{PlainHTTP: true}))(t)

@@ -27,8 +27,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// each runs f as a subtest on every registry. The client of each subtest has its own
-// empty prefix.
+// each runs f on every registry, each with an empty prefix.
 func each(t *testing.T, f func(t *testing.T, c *oci.Client)) {
 	t.Helper()
 	for name, start := range map[string]func(*testing.T) string{

@@ -23,8 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
 
-// TestS3 uses the facade with the AWS SDK as the s3 backend does: a lock object that only
-// one client can create, a state in one piece and in parts, and a list of workspaces.
+// TestS3 uses the facade as the s3 backend does, with the AWS SDK: locks, parts, lists.
 func TestS3(t *testing.T) {
 	each(t, func(t *testing.T, c *oci.Client) {
 		ctx := t.Context()

@@ -66,8 +66,7 @@ func takeOver(t *testing.T, a, b *statebackend.Store) {
 	}
 }
 
-// TestExclusion lets clients compete for one lock and counts, outside the registry, how
-// many hold it at the same time.
+// TestExclusion: clients compete for a lock; its holders are counted outside the registry.
 func TestExclusion(t *testing.T) {
 	const clients, rounds = 4, 3
 	each(t, func(t *testing.T, c *oci.Client) {

@@ -65,8 +65,7 @@ func inCatalog(r *http.Request) bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead && strings.HasPrefix(r.URL.Path, "/v2/p/catalog/")
 }
 
-// TestRebuildCatalogUnsupported uses a registry that has no list of
-// repositories.
+// TestRebuildCatalogUnsupported: a registry without a list of repositories.
 func TestRebuildCatalogUnsupported(t *testing.T) {
 	none := &ocitest.Fault{Match: func(r *http.Request) bool { return r.URL.Path == "/v2/_catalog" }, Times: -1, Do: ocitest.Status(http.StatusMethodNotAllowed, -1)}
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: none})

@@ -29,8 +29,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// contestants returns functions that publish version 1.2.3 with different
-// contents.
+// contestants returns functions that publish 1.2.3 with different contents.
 func contestants(t *testing.T) map[string]func(d *depot.Depot, content int) (depot.Published, error) {
 	dists := []fs.FS{depottest.NewDist(t, "linux_amd64"), depottest.NewDist(t, "darwin_arm64"), depottest.NewDist(t, "windows_amd64")}
 	key, v, m := depottest.NewKey(t, signing.KeyOptions{}), depottest.MustVersion(t, "1.2.3"), depottest.MustModule(t, "net/vpc/aws", "1.2.3")
@@ -48,14 +47,12 @@ func repositoryOf(kind string) string {
 	return map[string]string{"module": depottest.ModuleRepo, "provider": depottest.ProviderRepo}[kind]
 }
 
-// refused reports whether a publisher got the error that a version has, or will
-// have, other content, with both digests.
+// refused reports whether a publisher got the error with both digests.
 func refused(err error) bool {
 	return errors.Is(err, oci.ErrExists) && strings.Count(err.Error(), "sha256:") >= 2
 }
 
-// withoutWaits runs a test in a bubble where waits take no time, with a
-// registry that answers without a connection.
+// withoutWaits runs a test in a bubble, with a registry without connection.
 func withoutWaits(t *testing.T, h http.Handler, f func(t *testing.T, registry http.RoundTripper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t, ocitest.Direct{Handler: h}) })
@@ -175,9 +172,8 @@ func publisherDies(t *testing.T, registry http.RoundTripper) {
 	}
 }
 
-// TestBegunIsFinished kills publishers before they write the version, and then
-// publishes the same files again, from another commit and signed at another
-// time. One that was begun is finished.
+// TestBegunIsFinished kills publishers before they write the version: who publishes the same files
+// again, from another commit, finishes it.
 func TestBegunIsFinished(t *testing.T) {
 	dist, v := depottest.NewDist(t, "linux_amd64"), depottest.MustVersion(t, "1.2.3")
 	for n := range 8 { // each digest may be the smaller one
@@ -227,10 +223,8 @@ func TestBegunIsFinished(t *testing.T) {
 	}
 }
 
-// TestKilledPublishers kills one or two publishers of different contents at each
-// of their requests, the second one after the first, or while the first is about
-// to write the version. What was begun is finished at once if nothing else was,
-// ten minutes later anybody can publish, and a withdrawal can be taken back.
+// TestKilledPublishers kills one or two publishers of different contents at each request. What was
+// begun is finished at once if nothing else was; ten minutes later anybody can publish.
 func TestKilledPublishers(t *testing.T) {
 	for _, kind := range []string{"module", "provider"} {
 		for _, order := range []string{"one", "two", "beside"} {
@@ -305,8 +299,7 @@ func publishKilled(t *testing.T, registry http.RoundTripper, kind, order string,
 	return done
 }
 
-// TestALateVersion stops a publisher of a provider before it writes the version for longer
-// than its bid is valid: the others may have given it up.
+// TestALateVersion stops a publisher before it writes the version, for longer than its bid.
 func TestALateVersion(t *testing.T) {
 	withoutWaits(t, ocitest.Handler(t, ocitest.Quirks{}), func(t *testing.T, registry http.RoundTripper) {
 		publish := contestants(t)["provider"]
@@ -330,12 +323,9 @@ func TestALateVersion(t *testing.T) {
 	})
 }
 
-// TestRequestsOfAModule counts the requests for publishing a version of a
-// module: the list, its blobs, PUT and DELETE of the bid, by which a single
-// publisher wins, a check that the registry serves it, the list, a check whether the version exists, the
-// version, latest, the time, and the catalog's entry, which a process requests
-// once. The first version of a repository also sends the empty blob, and that
-// of the catalog. If blobs are not sent with the POST, each takes one more PUT.
+// TestRequestsOfAModule counts a publication's requests: list, blobs, PUT and DELETE of the bid, a
+// check that it is served, list, existence, version, latest, time, the catalog's entry. The first
+// of a repository also sends the empty blob; blobs not taken by POST are one PUT more each.
 func TestRequestsOfAModule(t *testing.T) {
 	for name, tt := range map[string]struct {
 		q           ocitest.Quirks
@@ -373,9 +363,8 @@ func TestRequestsOfAModule(t *testing.T) {
 	}
 }
 
-// TestRequestsOfVerbs bounds the requests of what else changes versions or finds
-// them, each in a process of its own. A provider of two platforms that exists
-// takes a HEAD for each of its three manifests and two zips.
+// TestRequestsOfVerbs bounds the requests of other verbs, each in its own process. An existing
+// provider of two platforms takes a HEAD for three manifests and two zips.
 func TestRequestsOfVerbs(t *testing.T) {
 	key := mustKey(t)
 	count, hosts := &ocitest.Count{}, []string{ocitest.New(t, ocitest.Quirks{}), ocitest.New(t, ocitest.Quirks{})}
@@ -429,8 +418,7 @@ func total(counts map[string]int) (sum int) {
 	return sum
 }
 
-// TestSinglePostLost checks that a version is pushed again completely if the
-// registry reports a missing blob that was sent with a POST.
+// TestSinglePostLost: a version is pushed again if a blob sent with POST is reported missing.
 func TestSinglePostLost(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	lost := &ocitest.Fault{Match: ocitest.On(http.MethodPost, "upload"), Nth: 1, Do: func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
@@ -441,9 +429,8 @@ func TestSinglePostLost(t *testing.T) {
 	mustBeComplete(t, depottest.MustRepo(t, client, depottest.ModuleRepo), "1.0.0")
 }
 
-// TestLatestBesideAnother checks that a publisher that sees the publication of
-// another version lists the tags again before it moves latest, and keeps it at
-// the higher version.
+// TestLatestBesideAnother: a publisher that sees another publication lists again before it moves
+// latest.
 func TestLatestBesideAnother(t *testing.T) {
 	count, host := &ocitest.Count{}, ocitest.New(t, ocitest.Quirks{})
 	d, client := depottest.NewDepot(t, host, oci.Options{Transport: count})

@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestPublishTheFolderOfGoReleaser has folders in which, as GoReleaser 2 leaves
-// them, SHA256SUMS lists a registry manifest that is not there.
+// TestPublishTheFolderOfGoReleaser: SHA256SUMS lists a registry manifest that is not there.
 func TestPublishTheFolderOfGoReleaser(t *testing.T) {
 	key := mustKey(t)
 	const listed = depottest.Stem + "manifest.json"

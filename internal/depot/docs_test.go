@@ -21,8 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// docsOf reads the documentation of a version in the form displayed in a
-// browser.
+// docsOf reads a version's documentation as a browser shows it.
 func docsOf(t *testing.T, r *oci.Repo, version string) *description.Docs {
 	t.Helper()
 	index := must.Get(artifact.ParseProviderIndex(depottest.MustFetch(t, r, version)))(t)
@@ -34,8 +33,7 @@ func docsOf(t *testing.T, r *oci.Repo, version string) *description.Docs {
 	return must.Get(description.ReadDocs(bytes.NewReader(b)))(t)
 }
 
-// TestProviderDocs publishes documentation, extends the version without it,
-// mirrors it, and publishes the pulled files again: the pages exist each time.
+// TestProviderDocs: pages survive an extension without them, a mirror, and a pull.
 func TestProviderDocs(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true})
 	key := depottest.NewKey(t, signing.KeyOptions{Name: "okara test", Email: "test@example.com"})
@@ -69,8 +67,7 @@ func TestProviderDocs(t *testing.T) {
 	check(depottest.MustRepo(t, client, "p/mirror/registry.example.com/acme/dns"), "mirrored")
 }
 
-// TestProviderDocsElsewhere takes documentation from the location in the
-// options, packed from the release, and refuses invalid documentation.
+// TestProviderDocsElsewhere takes documentation from the options, and refuses invalid ones.
 func TestProviderDocsElsewhere(t *testing.T) {
 	key := depottest.NewKey(t, signing.KeyOptions{Name: "okara test", Email: "test@example.com"})
 	v := depottest.MustVersion(t, "1.2.3")

@@ -64,8 +64,7 @@ func TestEditions(t *testing.T) {
 	})
 }
 
-// TestNamesOfEditionsAreUsedOnce takes the name that an edition will have for
-// other content, and removes that.
+// TestNamesOfEditionsAreUsedOnce takes a coming edition's name for other content, and removes it.
 func TestNamesOfEditionsAreUsedOnce(t *testing.T) {
 	dates := map[string]string{artifact.AnnCreated: "2026-01-02T03:04:05Z"}
 	publish := func(d *depot.Depot, version, text string, policy depot.Policy) (depot.Published, error) {

@@ -74,8 +74,7 @@ func rezipped(t *testing.T, index artifact.ProviderIndex) oci.Manifest {
 	return newIndex(t, index, "1.1.0", p)
 }
 
-// newIndex returns an index that combines a package with the metadata of
-// another.
+// newIndex combines a package with the metadata of another.
 func newIndex(t *testing.T, index artifact.ProviderIndex, version string, p artifact.ProviderPlatform) oci.Manifest {
 	t.Helper()
 	p.Manifest.Platform, p.Manifest.Annotations = nil, nil
@@ -83,9 +82,7 @@ func newIndex(t *testing.T, index artifact.ProviderIndex, version string, p arti
 	return must.Get(artifact.NewProviderIndex(addr.KindProvider, depottest.DNS(), index, oci.Manifest{Descriptor: *index.Metadata, Bytes: index.Metadata.Data}))(t)
 }
 
-// TestExamineRezipped replaces a package by one with the same files that was
-// zipped again. The manifests show that, unless they are wrong only about the
-// content of the zip: then its bytes show it.
+// TestExamineRezipped: a package zipped again is found by manifests, or else by the zip's bytes.
 func TestExamineRezipped(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	d, client := depottest.NewDepot(t, host, oci.Options{})

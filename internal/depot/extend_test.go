@@ -90,9 +90,8 @@ func TestExtendProviderRefuses(t *testing.T) {
 	}
 }
 
-// TestExtendBesideARemoval extends a provider before each request of a yank or a
-// prune that removes its tag, and removes it before each request of an extension:
-// a platform that was readable is that one or nothing afterwards.
+// TestExtendBesideARemoval extends a provider before each request of a removal, and the reverse: a
+// platform that was readable is that or nothing.
 func TestExtendBesideARemoval(t *testing.T) {
 	var ctx context.Context             // of the bubble
 	key, made := mustKey(t), time.Now() // which is not the time in it

@@ -183,9 +183,8 @@ func (b *before) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.base.RoundTrip(r)
 }
 
-// TestTwoGrowAtOnce lets one publisher add a platform before each request of
-// another one that adds another platform: who succeeded has his platform in the
-// version, and afterwards both can. So can one some minutes after another was killed.
+// TestTwoGrowAtOnce: of two that add a platform each, who succeeded has it in the version, and
+// afterwards both can; so can one after a kill.
 func TestTwoGrowAtOnce(t *testing.T) {
 	v := depottest.MustVersion(t, "1.2.3")
 	var key *signing.Key

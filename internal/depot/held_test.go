@@ -36,10 +36,9 @@ func (l later) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// TestAHeldRequest holds one request of a publisher while others act, and then removes the
-// tag without okara: what a number named is that or nothing. p1 is a provider for Linux,
-// p2 also for Darwin, p3 also for Windows; x is another package for the last of them.
-// "+" must succeed, "!" must be refused.
+// TestAHeldRequest holds a publisher's request while others act, then removes the tag without
+// okara: a number names what it named, or nothing. p1 is for Linux, p2 also Darwin, p3 also
+// Windows, x another package for that. "+" must succeed, "!" fail.
 func TestAHeldRequest(t *testing.T) {
 	key, made := mustKey(t), time.Now()
 	platforms := []string{"linux_amd64", "darwin_arm64", "windows_amd64"}
@@ -145,8 +144,7 @@ func readParts(ctx context.Context, r *oci.Repo) map[string]string {
 	return parts
 }
 
-// TestAnEditionIsNoRecord removes the tag of a module without okara beside editions: those
-// that somebody published by name say nothing of the number, and those to which it moved do.
+// TestAnEditionIsNoRecord: editions published by name say nothing of the number; moves do.
 func TestAnEditionIsNoRecord(t *testing.T) {
 	for name, tt := range map[string]struct{ steps, refused, accepted string }{
 		"a name":       {"a 1.2.3; c 1.2.3-eaaaaaaaaaaaa", "b", "a"},

@@ -23,8 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// died is a transport on which every request fails from the nth on, as after
-// kill -9. With after set, the nth request still takes effect.
+// died fails every request from the nth on, as after kill -9; with after the nth takes effect.
 func died(n int, after bool, base http.RoundTripper) http.RoundTripper {
 	do := ocitest.FailBefore
 	if after {
@@ -36,8 +35,7 @@ func died(n int, after bool, base http.RoundTripper) http.RoundTripper {
 	}
 }
 
-// arrivals counts the blobs that the registry has received, without small ones,
-// for which a HEAD costs as much as sending them.
+// arrivals counts blobs received, without small ones, which cost as much as a HEAD.
 type arrivals struct{ n atomic.Int64 }
 
 func (a *arrivals) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -122,8 +120,7 @@ func TestInterruptedPublish(t *testing.T) {
 	}
 }
 
-// interrupt runs once on the broken transport and once on a working one. It
-// reports whether the first run succeeded.
+// interrupt runs on a broken, then a working transport, and reports the first.
 func interrupt(t *testing.T, host string, broken http.RoundTripper, arrived *arrivals, repository, tag string, run publisher, uploads int) bool {
 	t.Helper()
 	d, _ := depottest.NewDepot(t, host, oci.Options{Transport: broken, Retry: oci.Retry{MaxAttempts: 1}})

@@ -27,8 +27,7 @@ func newOCIOrigin(t *testing.T, key *signing.Key) (*depot.Depot, *oci.Repo, depo
 	return d, r, upstream.NewRepository(func(addr.Provider) (*oci.Repo, error) { return r, nil })
 }
 
-// TestMirrorTakesTheNewestSignature mirrors a version that was signed again:
-// the copy has the current proof, not the one of the publication.
+// TestMirrorTakesTheNewestSignature: the copy of a resigned version has the current proof.
 func TestMirrorTakesTheNewestSignature(t *testing.T) {
 	old, next := mustKey(t), depottest.NewKey(t, signing.KeyOptions{})
 	origin, _, src := newOCIOrigin(t, old)
@@ -48,8 +47,7 @@ func TestMirrorTakesTheNewestSignature(t *testing.T) {
 	}
 }
 
-// TestMirrorFromAnIndexOfAnotherTool mirrors an index that OpenTofu would
-// accept, without okara's annotations and metadata.
+// TestMirrorFromAnIndexOfAnotherTool mirrors an index without okara's annotations.
 func TestMirrorFromAnIndexOfAnotherTool(t *testing.T) {
 	_, r, src := newOCIOrigin(t, mustKey(t))
 	index := must.Get(depottest.MustFetch(t, r, "1.2.3").Index())(t)

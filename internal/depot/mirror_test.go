@@ -144,8 +144,7 @@ type sizedBody struct{ io.ReadCloser }
 
 func (sizedBody) Length() int64 { return 1 << 10 }
 
-// TestMirrorProgress breaks the first upload, which is then repeated: the sums
-// of the events must equal the sizes at the end.
+// TestMirrorProgress repeats the first upload: the events add up to the sizes.
 func TestMirrorProgress(t *testing.T) {
 	cut := &ocitest.Fault{Match: ocitest.On("PUT", "upload"), Nth: 1, Do: ocitest.FailBefore}
 	client := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{NoSinglePost: true}), oci.Options{Transport: cut, Retry: oci.Retry{InitialBackoff: time.Millisecond}}))(t)

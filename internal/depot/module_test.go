@@ -106,8 +106,7 @@ func TestPublishModuleConflict(t *testing.T) {
 	})
 }
 
-// TestLatestIsTheHighestRelease publishes and withdraws versions: "latest" names
-// the highest release that is not withdrawn, unless nobody asked for that tag.
+// TestLatestIsTheHighestRelease, not withdrawn, unless nobody asked for that tag.
 func TestLatestIsTheHighestRelease(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	r := depottest.MustRepo(t, client, "p/modules/net/vpc/aws")
@@ -148,8 +147,7 @@ func TestLatestIsTheHighestRelease(t *testing.T) {
 	}
 }
 
-// TestAnotherDirectory publishes and mirrors a package again for a module in another
-// directory: the files are the same, and the version is not.
+// TestAnotherDirectory: the same files with a module in another directory are another version.
 func TestAnotherDirectory(t *testing.T) {
 	sibling := &fstest.MapFile{Data: []byte("module \"x\" {\n  source = \"../c\"\n}\n")}
 	tree := fstest.MapFS{"a/main.tf": sibling, "b/main.tf": sibling, "c/main.tf": {}}
@@ -220,8 +218,7 @@ func TestPublishModuleRefuses(t *testing.T) {
 // deep returns a text with the maximum nesting of a small archive.
 func deep(prefix, s string) []byte { return []byte(prefix + strings.Repeat(s, 5000)) }
 
-// TestDescribeWhatCannotBeRead publishes modules with a file that is not read
-// and with a default that makes the description library panic.
+// TestDescribeWhatCannotBeRead: a file that is not read, a default that makes the library panic.
 func TestDescribeWhatCannotBeRead(t *testing.T) {
 	for name, tree := range map[string]fstest.MapFS{
 		"no JSON":              {"main.tf": {}, "a.tf.json": {Data: []byte("{\"a\": [")}},
@@ -259,8 +256,7 @@ func TestPublishModuleIntoATagOfSomethingElse(t *testing.T) {
 	}
 }
 
-// TestPlanModuleWarns has what publishing accepts with a warning: a block for the state, and of
-// other people's modules what fails at every init.
+// TestPlanModuleWarns: a block for the state; of others' modules what fails at every init.
 func TestPlanModuleWarns(t *testing.T) {
 	for _, tt := range []struct {
 		text, want string

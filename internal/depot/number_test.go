@@ -52,8 +52,7 @@ func numbers(t *testing.T) []number {
 	}
 }
 
-// TestANumberIsUsedOnce removes a version and publishes its number again: with
-// other content, with the same content, and after an unyank.
+// TestANumberIsUsedOnce publishes a removed number again: other, same, after an unyank.
 func TestANumberIsUsedOnce(t *testing.T) {
 	for _, tt := range numbers(t) {
 		t.Run(tt.name, func(t *testing.T) {
@@ -85,9 +84,8 @@ func TestANumberIsUsedOnce(t *testing.T) {
 	}
 }
 
-// TestANumberWhoseTagIsGone removes the tag of a version without okara, as policies of
-// registries do, or its manifest, so that the tag is listed and answers 404: its number takes
-// the same content and no other.
+// TestANumberWhoseTagIsGone: without its tag, or with a dangling one, a number takes its own
+// content only.
 func TestANumberWhoseTagIsGone(t *testing.T) {
 	for _, tt := range numbers(t) {
 		for _, listed := range []bool{false, true} {
@@ -115,9 +113,8 @@ func TestANumberWhoseTagIsGone(t *testing.T) {
 	}
 }
 
-// TestTheFolderIsContent publishes one tree with its modules in turn: the folder
-// that is installed belongs to what a number names. An older record does not name
-// it, and the manifest does, until the registry has freed it.
+// TestTheFolderIsContent: the installed folder belongs to a number; an older record does not name
+// it, the manifest does.
 func TestTheFolderIsContent(t *testing.T) {
 	tree := fstest.MapFS{"main.tf": {}, "modules/one/main.tf": {}, "modules/two/main.tf": {}}
 	for _, first := range []string{"", "modules/one"} {
@@ -155,9 +152,8 @@ func TestTheFolderIsContent(t *testing.T) {
 	}
 }
 
-// TestWhatWasRecordedAtPublishing removes tags without okara after a version has
-// grown, after its publisher was killed before it recorded the time, and beside a
-// version that differs only after "+" and that another tool published.
+// TestWhatWasRecordedAtPublishing removes tags after a growth, a kill before the time, and beside a
+// pair by another tool.
 func TestWhatWasRecordedAtPublishing(t *testing.T) {
 	key, host := mustKey(t), ocitest.New(t, ocitest.Quirks{})
 	d, client := depottest.NewDepot(t, host, oci.Options{})
@@ -221,9 +217,8 @@ func TestAYankedVersionSaysSo(t *testing.T) {
 	})
 }
 
-// TestAllVersionsAreYanked withdraws all versions of a module. A later one is not
-// withdrawn, unless an event says so that an older okara wrote: then it cannot be
-// published, because it would be hidden at once.
+// TestAllVersionsAreYanked: a version after a yank of all is not withdrawn, unless an older okara
+// wrote the event: then it is refused.
 func TestAllVersionsAreYanked(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	module := numbers(t)[0]
@@ -244,8 +239,7 @@ func TestAllVersionsAreYanked(t *testing.T) {
 	}
 }
 
-// TestUndoOfAllLiftsWhatAllDid prunes versions and takes back a yank of all
-// versions: what retention removed, and what was yanked by itself, stays so.
+// TestUndoOfAllLiftsWhatAllDid, not what retention removed or was yanked by itself.
 func TestUndoOfAllLiftsWhatAllDid(t *testing.T) {
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	module := numbers(t)[0]
@@ -283,8 +277,7 @@ func mustVersions(t *testing.T, d *depot.Depot, it addr.Item) *depot.Listing {
 	return must.Get(d.Versions(t.Context(), it))(t)
 }
 
-// TestPlusIsNoNumber publishes versions that differ only after "+": of a module
-// they are one number, of a provider two.
+// TestPlusIsNoNumber: what differs only after "+" is one number of a module, two of a provider.
 func TestPlusIsNoNumber(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{CachedList: true}), oci.Options{})
 	module := numbers(t)[0]

@@ -17,8 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestPullLeavesNothing lets one download after another fail: what was there before stays,
-// and nothing else.
+// TestPullLeavesNothing: a failed download leaves what was there, and nothing else.
 func TestPullLeavesNothing(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	d, _ := depottest.NewDepot(t, host, oci.Options{})

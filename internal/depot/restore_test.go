@@ -23,9 +23,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// TestPublishAgainRestores removes what only an index names, with its zips, as
-// distribution 2.8 does, zips alone, and layers of a module: publishing or
-// mirroring the same bytes again brings it back, before it is called existing.
+// TestPublishAgainRestores: what a collection removed comes back by publishing or mirroring the
+// same bytes.
 func TestPublishAgainRestores(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	all := numbers(t)
@@ -107,8 +106,7 @@ func TestPublishAgainRestores(t *testing.T) {
 	}
 }
 
-// TestTagParts gives the parts of a provider tags of their own, which they get when it is
-// published again, keep while a version names them, and have again after an undo.
+// TestTagParts: parts get tags when published again, and keep them while a version names them.
 func TestTagParts(t *testing.T) {
 	for _, q := range []ocitest.Quirks{{}, {DigestDeleteOnly: true}} {
 		host := ocitest.New(t, q)
@@ -179,9 +177,7 @@ func TestTagParts(t *testing.T) {
 	}
 }
 
-// collector deletes, before the request with the number n, what was pushed by
-// digest so far: a garbage collection that runs beside a publication finds no tag
-// that needs it, unless the version exists.
+// collector deletes, before request n, what was pushed by digest: no tag needs it yet.
 type collector struct {
 	before
 	t      *testing.T

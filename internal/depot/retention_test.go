@@ -21,9 +21,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// TestRetentionRecipe compares the rules for zot in docs/operate/registries.md with every kind
-// of tag of a module or provider: the rule without a count keeps all that are no versions, and
-// only versions are counted.
+// TestRetentionRecipe holds zot's rules on docs/operate/registries.md to every kind of tag: only
+// versions are counted.
 func TestRetentionRecipe(t *testing.T) {
 	page := string(must.Get(os.ReadFile("../../docs/operate/registries.md"))(t))
 	_, recipe, _ := strings.Cut(page, "```json\n")

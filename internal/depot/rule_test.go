@@ -23,8 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// TestVersionRule writes the tags of versions as any client of a registry can.
-// What okara itself writes is accepted, and no version gets other content.
+// TestVersionRule: what okara writes is accepted, and no client gives a version other content.
 func TestVersionRule(t *testing.T) {
 	var rule depot.VersionRule
 	h := must.Get(embedded.New("", embedded.Options{Rule: &rule}))(t)
@@ -84,8 +83,7 @@ func TestVersionRule(t *testing.T) {
 	put(depottest.ProviderRepo, "1.2.4", oci.Manifest{Descriptor: oci.Descriptor{MediaType: indexes[0].MediaType}, Bytes: []byte("{")}, "is already published")
 }
 
-// putter returns a function that writes a manifest as any client can. want is in the
-// refusal; "": there is none.
+// putter writes a manifest as any client can. want is in the refusal; "": none.
 func putter(t *testing.T, h http.Handler) func(repository, tag string, m oci.Manifest, want string) {
 	return func(repository, tag string, m oci.Manifest, want string) {
 		t.Helper()
@@ -99,8 +97,7 @@ func putter(t *testing.T, h http.Handler) func(repository, tag string, m oci.Man
 	}
 }
 
-// TestVersionRuleKeepsRecords attacks what is recorded of a version, to give its number other
-// content after its tag is removed.
+// TestVersionRuleKeepsRecords attacks records, to free a number after its tag is removed.
 func TestVersionRuleKeepsRecords(t *testing.T) {
 	var rule depot.VersionRule
 	h := must.Get(embedded.New("", embedded.Options{Rule: &rule}))(t)

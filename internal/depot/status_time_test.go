@@ -20,8 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// TestPublishTime publishes by every method of a depot, and again: the first
-// time counts, except for an edition, which becomes the version then.
+// TestPublishTime: of all methods the first time counts, but for an edition's move.
 func TestPublishTime(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		d, _ := depottest.NewDepot(t, host, oci.Options{})
@@ -76,8 +75,7 @@ func timeTags(t *testing.T, r *oci.Repo) []string {
 	return slices.DeleteFunc(slices.Clone(l.Tags), func(tag string) bool { return !strings.HasPrefix(tag, "okara-time-") })
 }
 
-// TestTimeOnce moves a version between contents that it had before, and then prunes: each
-// move is recorded, and removed versions have no time.
+// TestTimeOnce: each move between contents is recorded; removed versions have no time.
 func TestTimeOnce(t *testing.T) {
 	for name, q := range map[string]ocitest.Quirks{"by tag": {}, "by digest": {DigestDeleteOnly: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -105,8 +103,7 @@ func TestTimeOnce(t *testing.T) {
 	}
 }
 
-// TestUnyankRecordsNothing checks that an unyank does not make a version
-// younger that was published before times were recorded.
+// TestUnyankRecordsNothing: an unyank makes no version younger.
 func TestUnyankRecordsNothing(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
@@ -171,8 +168,7 @@ func TestForeignTimes(t *testing.T) {
 	}
 }
 
-// TestAListThatStaysEqual reads a list again whose tags do not change: an event of the future
-// counts once it is due, and whether a cache answered is told of the last answer.
+// TestAListThatStaysEqual: a future event counts when due; a cache is told of by the last answer.
 func TestAListThatStaysEqual(t *testing.T) {
 	withoutWaits(t, ocitest.Handler(t, ocitest.Quirks{}), func(t *testing.T, registry http.RoundTripper) {
 		cached := false

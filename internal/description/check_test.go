@@ -73,8 +73,7 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// TestCheckAccepts has configurations that some client accepts: refusing one
-// would be worse than accepting a mistake.
+// TestCheckAccepts what some client accepts: refusing that would be worse.
 func TestCheckAccepts(t *testing.T) {
 	tests := []struct {
 		name  string

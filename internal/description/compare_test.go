@@ -115,8 +115,7 @@ func TestCompareRules(t *testing.T) {
 	}
 }
 
-// TestCompareVersions: a major version announces that callers break, and a version has no
-// difference to itself.
+// TestCompareVersions: a major version announces breaks; nothing differs from itself.
 func TestCompareVersions(t *testing.T) {
 	for _, tt := range [...]struct {
 		was, is string

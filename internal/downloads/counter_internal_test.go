@@ -96,8 +96,7 @@ func TestCountsOverTime(t *testing.T) {
 	})
 }
 
-// TestCountsWithout checks that a registry that refuses counts, or never
-// answers, neither fails a download nor delays the shutdown for long.
+// TestCountsWithout: a registry without counts fails no download, and delays no shutdown.
 func TestCountsWithout(t *testing.T) {
 	for name, do := range map[string]ocitest.Act{
 		"refuses": ocitest.Status(http.StatusForbidden, 0),

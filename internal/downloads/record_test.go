@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestCounts writes counts, writes them again, and reads them, on every kind of
-// registry.
+// TestCounts writes counts twice and reads them, on every registry.
 func TestCounts(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		ctx, r := t.Context(), ocitest.Repo(t, host)

@@ -17,8 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// TestDays counts over more than a year by day, version and tool, before and
-// after a restart, and checks that expired tags are deleted.
+// TestDays counts over a year by day, version and tool, restarts included; expired tags go.
 func TestDays(t *testing.T) {
 	for name, deletes := range map[string]bool{"deletes": true, "keeps": false} {
 		t.Run(name, func(t *testing.T) {

@@ -14,8 +14,7 @@ import (
 	"testing"
 )
 
-// answered lists commands of the tools, in order; a line that begins with < is the input of
-// the command after it.
+// answered lists commands in order; a line with < is input of the next.
 const answered = `version
 -help
 init -help
@@ -67,8 +66,7 @@ show -json`
 // volatile matches what differs between any two runs.
 var volatile = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|after \d+m?s`)
 
-// TestSameAnswers requires of each command the same exit code and the same output with and
-// without the wrapper, in a folder that has no state in a registry.
+// TestSameAnswers: with and without wrapper, equal exit codes and outputs where no state is.
 func TestSameAnswers(t *testing.T) {
 	eachTool(t, func(t *testing.T, c *cloud) {
 		name := "tofu"

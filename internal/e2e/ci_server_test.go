@@ -87,8 +87,7 @@ func (i *issuer) token(t *testing.T, audience string) string {
 	return text + "." + encode(signature)
 }
 
-// server runs the jobs of docs/publish/ci-server.md with the configuration from the page. Only
-// the server knows the registry.
+// server runs docs/publish/ci-server.md's jobs; only the server knows the registry.
 func (c *ciJob) server(t *testing.T, page, publishGitHub, publishGitLab string) {
 	t.Helper()
 	job := map[string]string{"ref_type": "tag", "ref_protected": "true", "sha": strings.Repeat("5", 40), "ref": "v1.2.6"}

@@ -86,16 +86,14 @@ func (c *ciJob) stub(t *testing.T, name, script string) {
 	succeed(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\nset -e\n"+script), 0o755))
 }
 
-// image replaces the image that the jobs name: its packages are installed, and the source that
-// they download is the okara under test.
+// image installs the named image's packages, with the okara under test.
 func (c *ciJob) image(t *testing.T) {
 	t.Helper()
 	c.stub(t, "apk", "test \"$1\" = add\n")
 	c.stub(t, "go", "test \"$*\" = 'install github.com/seed-141914ff/okara/cmd/okara@main'\n")
 }
 
-// gitea runs the job with the registry in place of the Gitea server's own. The tag is fetched
-// from a repository on disk.
+// gitea runs the job with the registry in place of Gitea's, from a repository on disk.
 func (c *ciJob) gitea(t *testing.T, script string) {
 	t.Helper()
 	origin := filepath.Join(c.dir, "origin", "acme")
@@ -106,8 +104,7 @@ func (c *ciJob) gitea(t *testing.T, script string) {
 	c.run(t, "okara show net/gateway/aws@1.2.7 --registry "+c.registry+"/acme\n")
 }
 
-// action runs the composite action, once with a release and once without, and uses the okara
-// that it puts on PATH.
+// action runs the composite action, with a release and without.
 func (c *ciJob) action(t *testing.T) {
 	t.Helper()
 	text := must(os.ReadFile(filepath.Join(c.set.root, "action.yml")))(t)

@@ -46,8 +46,7 @@ func (c *cloud) unlocked(registry string) {
 	}
 }
 
-// held makes a folder whose apply stays inside while the first returned file exists, and
-// creates the second one when it is inside.
+// held makes a folder whose apply stays while a file exists, and says when it is inside.
 func (c *cloud) held(folder string) (hold, inside string) {
 	c.t.Helper()
 	hold, inside = filepath.Join(c.dir, folder+".hold"), filepath.Join(c.dir, folder+".inside")

@@ -85,8 +85,7 @@ func testCloudRequests(t *testing.T, c *cloud) {
 	}
 }
 
-// unnamed runs the commands for many workspaces in a folder that names one. With `cloud` the
-// tools show and select that workspace themselves, without a request; otherwise they refuse.
+// unnamed runs commands for many workspaces in a folder that names one: `cloud` selects it.
 func (w *watched) unnamed(folder string, cloud bool) {
 	w.t.Helper()
 	for _, args := range [][]string{{"workspace", "list"}, {"workspace", "select", folder}} {
@@ -104,8 +103,7 @@ func (w *watched) unnamed(folder string, cloud bool) {
 	w.refuses(folder, why, "workspace", "delete", "other")
 }
 
-// watched is a server with counted requests: those that it gets, and those that it sends to
-// the registry.
+// watched is a server with counted requests, got and sent.
 type watched struct {
 	*cloud
 	recorder
@@ -129,16 +127,14 @@ func watch(c *cloud) *watched {
 // workspaceName matches the name in the shape of a request.
 var workspaceName = regexp.MustCompile(`(organizations/acme/workspaces/)[^/\s]+`)
 
-// anew resets the counts. The server recognizes a command by its connection, so the next
-// command must not reuse the previous connection, which the recorder would keep open.
+// anew resets counts and closes the connection, by which the server recognizes a command.
 func (w *watched) anew() {
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	w.take()
 	w.asked.take()
 }
 
-// states returns the requests to the registry since the last call, without those of the
-// server's own queue of jobs, which run in the background.
+// states returns requests to the registry since the last call, without the queue's.
 func (w *watched) states() []string {
 	return slices.DeleteFunc(w.asked.take(), func(sent string) bool { return strings.Contains(sent, " /v2/queue/") })
 }
@@ -237,12 +233,10 @@ func (w *watched) reader(folder, workspace string) {
 	succeed(w.t, os.WriteFile(filepath.Join(w.dir, folder, "main.tf"), fmt.Appendf(nil, remoteState, workspace), 0o644))
 }
 
-// sameList is how long a server uses one tag list for a command, to show and to lock a
-// workspace: a slower command costs two more lists.
+// sameList is how long one tag list serves a command; a slower one costs two more.
 const sameList = 2 * time.Second
 
-// cloudCommand is a command of the tools, the requests that it sends, and the maximum number
-// of requests of the server to the registry for it.
+// cloudCommand is a command, its requests, and the most of the server for it.
 type cloudCommand struct {
 	args, sends []string
 	budget      int
@@ -330,8 +324,7 @@ func (s shapes) push() cloudCommand {
 	return cloudCommand{[]string{"state", "push", "raised.tfstate"}, s.change(), 14}
 }
 
-// forceUnlock costs one list more than releasing the lock: it also ends what a server may
-// have claimed for the same lock since the first list.
+// forceUnlock costs a list more: it also ends what was claimed since the first.
 func (s shapes) forceUnlock(id string) cloudCommand {
 	return cloudCommand{[]string{"force-unlock", "-force", id}, join([]string{read, "POST workspaces/*/actions/force-unlock"}), 20} // it copies the head, as the next holder would
 }

@@ -56,13 +56,11 @@ organization "acme" {
 }
 `
 
-// wrapped runs the tool as the server's own user without a sandbox, so that the test can see
-// what it does.
+// wrapped runs the tool as the server's user without sandbox, for the test to see.
 const wrapped = `isolation = "wrap"
   wrap      = ["/usr/bin/env", "WRAPPED=1"]`
 
-// serveRuns starts a server that executes the runs of acme, at an address, with the isolation
-// of a block executor. From then on commands of c use the runner's token.
+// serveRuns starts a server that executes acme's runs; commands of c use the runner's token.
 func (c *cloud) serveRuns(name, registry, listen, isolation string) *process {
 	c.t.Helper()
 	key := filepath.Join(c.dir, "archive.key")
@@ -198,8 +196,7 @@ func TestCloudRunIsolation(t *testing.T) {
 	}
 }
 
-// refuseProviderOfState: who may write a state cannot have a run execute a provider that the
-// configuration does not require.
+// refuseProviderOfState: a state alone cannot have a run execute a provider.
 func (c *cloud) refuseProviderOfState(client *tfe.Client, w *tfe.Workspace, registry, at string) {
 	c.t.Helper()
 	c.set.newKey(c.t)
@@ -226,9 +223,8 @@ func (c *cloud) refuseProviderOfState(client *tfe.Client, w *tfe.Workspace, regi
 	}
 }
 
-// TestCloudRunVariables gives a run the variables of its workspace and of its variable sets,
-// made in the same way as by the provider hashicorp/tfe. Sensitive values are in no answer,
-// log or audit record.
+// TestCloudRunVariables: a run gets variables of workspace and sets; sensitive values are in no
+// answer, log or record.
 func TestCloudRunVariables(t *testing.T) { eachTool(t, testCloudRunVariables) }
 
 func testCloudRunVariables(t *testing.T, c *cloud) {

@@ -78,9 +78,8 @@ func (c *cloud) other() *cloud {
 	return &o
 }
 
-// serve starts a server over a registry, at an address or any, and returns the process and its
-// address. States are stored once, at the end of an apply, even on a slow machine, unless c
-// sets snapshots. If the test fails, the requests that the server refused are printed.
+// serve starts a server over a registry. States are stored once, at the end, unless c sets
+// snapshots. A failed test prints what was refused.
 func (c *cloud) serve(name, registry, listen string) (*process, string) {
 	c.t.Helper()
 	config := filepath.Join(c.dir, name+".hcl")
@@ -106,8 +105,7 @@ func (c *cloud) serve(name, registry, listen string) (*process, string) {
 	return p, addr
 }
 
-// refusedLine matches what a server logs of a failed request, and of events other than
-// requests. Tools that wait for a lock are normal.
+// refusedLine matches the log of a failed request; waiting for a lock is normal.
 var refusedLine = regexp.MustCompile(`status=(40[0-8]|41|42|5)|level=(WARN|ERROR)`)
 
 // registry starts a registry, and returns its address.

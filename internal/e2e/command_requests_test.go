@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// TestCommandRequests bounds the requests of commands, each in a separate process, to
-// distribution and to the built-in registry, which accepts a small blob in one request. The
-// first command of a kind finds nothing there, later ones do. The bounds may only be lowered.
+// TestCommandRequests bounds the requests of commands, on distribution and the built-in registry;
+// the first of a kind finds nothing there. Bounds may only fall.
 func TestCommandRequests(t *testing.T) {
 	eachTool(t, func(t *testing.T, c *cloud) {
 		for n, registry := range []string{c.registry(), c.builtIn()} {

@@ -15,8 +15,7 @@ import (
 // rivals is how many applies start at once.
 const rivals = 6
 
-// criticalConfig has a critical section that writes to a separate file on entry and exit, so
-// that an overlap is visible independent of the registry.
+// criticalConfig writes to a file of its own on entry and exit: overlaps are visible.
 const criticalConfig = `terraform {
   backend "oci" {
     repository = %q
@@ -32,9 +31,8 @@ resource "terraform_data" "critical" {
 }
 `
 
-// TestConcurrentApply starts several applies of one workspace at once, in separate folders as
-// on different machines. No two may be in the critical section together, and with a lock
-// timeout each must finish.
+// TestConcurrentApply starts applies at once in separate folders: none overlap, and with a lock
+// timeout all finish.
 func TestConcurrentApply(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

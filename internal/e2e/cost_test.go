@@ -28,8 +28,7 @@ const (
 	besideBytes = 40_000 // what the runtime may count of code that runs during an init
 )
 
-// heavy lists the packages that exceed the bounds, with the reason. None of them is okara's
-// own. A row is removed when its package uses less than half of the bounds.
+// heavy lists packages beyond the bounds, with why; none is okara's own.
 const heavy = `
 github.com/distribution/reference: expressions of names; the built-in registry
 github.com/hashicorp/vault/api: settings from the environment; keys of states
@@ -54,8 +53,7 @@ github.com/aws/aws-sdk-go-v2/service/signin/internal/endpoints: places; keys of 
 google.golang.org/genproto/googleapis/api/annotations: messages of gRPC; keys of states
 `
 
-// TestCost measures costs that need no clock: startup, an idle server, and the size of the
-// program.
+// TestCost measures without a clock: startup, an idle server, the program's size.
 func TestCost(t *testing.T) {
 	okara := filepath.Join(t.TempDir(), "okara")
 	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", okara, "./cmd/okara")

@@ -20,8 +20,7 @@ type runRequests struct {
 
 var instancePath = regexp.MustCompile(`^/v2/okara/instances/crash/([a-z-]+)/[a-z0-9]+/(.*)$`)
 
-// step names the gate that a request reaches: source, when the child fetches the module
-// under its lock; result, when it writes the result; unlock, its first change afterwards.
+// step names the gate that a request reaches: source, result or unlock.
 func (s *runRequests) step(r *http.Request) (name, step string) {
 	m := instancePath.FindStringSubmatch(r.URL.Path)
 	if m == nil {
@@ -72,8 +71,7 @@ func (w *crashWorld) answerTool(rw http.ResponseWriter, r *http.Request) {
 	_, _ = rw.Write(b.Bytes()) // the tool is dead
 }
 
-// crashModule is a module whose resources are files, which show what exists. It reaches gates
-// in init, plan, apply and destroy.
+// crashModule's resources are files; it reaches gates in init, plan, apply and destroy.
 const crashModule = `# case CASE
 variable "secret" {
   type      = string

@@ -18,8 +18,7 @@ import (
 	"testing"
 )
 
-// Steps of a run at which something is killed. In source, result and unlock the tool does
-// not run.
+// Steps at which something is killed; in source, result and unlock no tool runs.
 var (
 	childSteps = []string{"source", "init", "plan", "between", "apply", "result", "unlock", "destroy"}
 	toolSteps  = []string{"init", "plan", "between", "apply", "destroy"}
@@ -109,8 +108,7 @@ func each(t *testing.T, list []*crash, what string, do func(*crash) error) {
 	}
 }
 
-// crashServer kills the server once, while runs wait at every step. The runs end without it;
-// the next server reads the results.
+// crashServer kills the server while runs wait at every step; the next one reads the results.
 func (w *crashWorld) crashServer(list []*crash) {
 	w.mustStart()
 	each(w.t, list, "before the crash", (*crash).reach)
@@ -256,8 +254,7 @@ func (c *crash) await(want string) error {
 	return err
 }
 
-// recover waits until the run has ended, compares the state with what exists, and destroys
-// the instance.
+// recover waits for the run's end, compares state and files, and destroys.
 func (c *crash) recover() error {
 	if c.step == "destroy" {
 		return errors.Join(c.await("destroyed"), c.compare(), c.attempts(2, c.victim != "server"), c.readLog(2))
@@ -268,8 +265,7 @@ func (c *crash) recover() error {
 	return errors.Join(c.destroy(), c.await("destroyed"), c.compare())
 }
 
-// readLog reads the log of a run, in which the tool printed secrets. The log of an ended
-// instance may be gone.
+// readLog reads a run's log, with printed secrets; an ended instance's may be gone.
 func (c *crash) readLog(n int) error {
 	status, b, err := c.call(http.MethodGet, fmt.Sprintf("instances/%s/runs/%d/log", c.id, n), "")
 	switch {
@@ -315,8 +311,7 @@ func (c *crash) compare() error {
 	return nil
 }
 
-// madeOnce checks that nothing was made twice, except by a tool that was killed before it
-// stored a state.
+// madeOnce: nothing was made twice, but by a tool killed before it stored.
 func (c *crash) madeOnce() error {
 	if c.victim == "tool" && c.step == "apply" {
 		return nil

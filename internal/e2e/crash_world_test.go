@@ -31,9 +31,8 @@ const (
 	crashToken        = "oks_anna_0123456789abcdefghij"
 )
 
-// crashWorld is a server whose runs stop where a test wants them to: at a gate. A file shuts
-// a gate; a process that reaches it leaves another file, and waits until the first is removed.
-// The server reaches its registry through a gate as well.
+// crashWorld is a server whose runs, and registry, stop at gates: a file shuts one, and a process
+// that reaches it leaves another and waits.
 type crashWorld struct {
 	t    *testing.T
 	set  tools

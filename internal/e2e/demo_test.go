@@ -15,9 +15,8 @@ import (
 	"time"
 )
 
-// TestServeDemo tries okara serve --demo as each of its two users, with the real tool: what is
-// published, the users' rights, what waits for approval, an instance that gets ready, and
-// that nothing is left behind.
+// TestServeDemo tries okara serve --demo as both users: rights, approvals, a ready instance,
+// nothing left.
 func TestServeDemo(t *testing.T) {
 	set := must(findTools())(t)
 	d := newDemo(t, set)
@@ -66,8 +65,7 @@ func TestServeDemo(t *testing.T) {
 	d.end()
 }
 
-// TestServeDemoEndsRuns ends a sample in the middle of its runs: neither processes nor files
-// are left behind.
+// TestServeDemoEndsRuns ends a sample amid its runs: no process or file is left.
 func TestServeDemoEndsRuns(t *testing.T) {
 	set := must(findTools())(t)
 	dir := t.TempDir()

@@ -17,8 +17,7 @@ import (
 // block matches a fenced block of a page: its language, its second word, its text.
 var block = regexp.MustCompile("(?ms)^```(\\w+) ([^\\n]+)\\n(.*?)^```$")
 
-// documented matches the addresses that the pages use for local servers; the default one is
-// where okara serve listens by default.
+// documented matches pages' addresses of local servers.
 var documented = regexp.MustCompile(`127\.0\.0\.1:808\d`)
 
 const defaultAddress = "127.0.0.1:8080"
@@ -49,8 +48,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// serveAll begins the script of a page: serve starts a server and waits until it reports its
-// address; all of them end with the script.
+// serveAll begins a page's script: serve starts a server until the script's end.
 const serveAll = `set -eu
 servers=
 trap 'code=$?; set +x; kill $servers; wait; [ $code = 0 ] || cat serve-*.log; exit $code' EXIT
@@ -104,8 +102,7 @@ func (s tools) runPage(t *testing.T, blocks [][]string) {
 	}
 }
 
-// freeAddress returns a free address on loopback. Its port is below those that the kernel
-// assigns automatically, so that it stays free.
+// freeAddress returns a loopback address below the kernel's own ports.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {

@@ -26,9 +26,8 @@ import (
 	"time"
 )
 
-// grown is a registry with more content than a test could publish: answers are generated on
-// request. All other requests go to a registry with one module, of which all the others are
-// copies under other names.
+// grown is a registry with more than a test could publish: generated answers, all copies of one
+// real module.
 type grown struct {
 	modules, versions, states int
 
@@ -160,10 +159,9 @@ func (g *grown) manifest(w http.ResponseWriter, r *http.Request, m any) {
 	}
 }
 
-// TestGrowth starts a server with a registry of many modules, versions and states, and uses
-// it: everything is found and installed, a list of one module costs the same as in a small
-// registry, and everything else is requested only once. OKARA_TEST_GROWTH has the numbers
-// MODULES,VERSIONS,STATES of docs/operate/growth.md, whose figures it prints.
+// TestGrowth uses a server on many modules, versions and states: all is found, a list costs as in a
+// small one, the rest is asked once. OKARA_TEST_GROWTH is MODULES,VERSIONS,STATES of
+// docs/operate/growth.md.
 func TestGrowth(t *testing.T) {
 	modules, versions, states := 2000, 10, 1000
 	if s := os.Getenv("OKARA_TEST_GROWTH"); s != "" {

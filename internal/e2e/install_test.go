@@ -135,8 +135,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// TestInstallKept installs from a folder that kept a release, as the action does from its
-// cache: what was changed there is not installed.
+// TestInstallKept installs from a kept release: what was changed there is not.
 func TestInstallKept(t *testing.T) {
 	if !hasTools("curl", "openssl") {
 		t.Skip("install.sh is run with curl and openssl, of which one is not here")
@@ -173,8 +172,7 @@ func TestInstallKept(t *testing.T) {
 	}
 }
 
-// TestService checks the settings in packages, as okara reads them, and the service file, with
-// systemd if it is available.
+// TestService checks settings in packages, and the service file with systemd.
 func TestService(t *testing.T) {
 	set := must(findTools())(t)
 	folder := filepath.Join(set.root, "deploy", "package")

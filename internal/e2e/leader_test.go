@@ -257,8 +257,7 @@ func (r *replicas) resources(template, id string) int {
 	return len(s.Resources)
 }
 
-// instancesVar makes `make interop` run whole lives of instances: they wait for leases of
-// half a minute, which is too long for `make test`.
+// instancesVar makes `make interop` run whole lives of instances, with leases of half a minute.
 const instancesVar = "OKARA_TEST_INSTANCES"
 
 // TestLeader stops the leading process with SIGSTOP for longer than its lease, and kills the

@@ -4,8 +4,7 @@ package e2e_test
 
 import "testing"
 
-// must returns the value of a call; an error ends the test. This module does not import
-// okara's packages.
+// must returns a call's value; this module imports no package of okara.
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

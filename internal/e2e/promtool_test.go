@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestPromtool lets promtool check the alerts for a server, when they fire, and the scrape
-// configuration. make interop builds it.
+// TestPromtool checks alerts, when they fire, and the scrape configuration.
 func TestPromtool(t *testing.T) {
 	program := os.Getenv("OKARA_TEST_PROMTOOL")
 	if program == "" {

@@ -24,15 +24,13 @@ import (
 	"testing"
 )
 
-// releaseVar names a folder with two builds of one commit from make release-check: 1 and 2,
-// and key.pub, the key that signed them.
+// releaseVar names two builds of one commit, 1 and 2, and key.pub (make release-check).
 const releaseVar = "OKARA_TEST_RELEASE"
 
 // ofRelease matches the files for users; the rest belongs to GoReleaser.
 var ofRelease = regexp.MustCompile(`^okara_.*(\.tar\.gz|\.zip|\.deb|\.rpm|\.apk|\.cdx\.json|_SHA256SUMS)$`)
 
-// TestRelease checks a release built by make release-check: two builds have the same bytes,
-// and the installed deb works as the README says.
+// TestRelease: two builds have the same bytes, and the deb works as README says.
 func TestRelease(t *testing.T) {
 	folder := os.Getenv(releaseVar)
 	if folder == "" {

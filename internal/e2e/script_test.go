@@ -171,8 +171,7 @@ func runScripts(t *testing.T, folder, tool string) {
 	})
 }
 
-// setup gives a script an empty home and the tools on its PATH, without any of the caller's
-// configuration.
+// setup gives a script an empty home, and the tools on its PATH.
 func (s tools) setup(env *testscript.Env, tool string) error {
 	home := filepath.Join(env.WorkDir, ".home")
 	if err := os.Mkdir(home, 0o700); err != nil {

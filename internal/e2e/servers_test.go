@@ -24,18 +24,15 @@ import (
 )
 
 const (
-	// serversVar says how many applies TestServers makes in each of its contests; `make
-	// interop` sets it.
+	// serversVar is how many applies TestServers makes in a contest (make interop).
 	serversVar = "OKARA_TEST_SERVERS"
-	// sharedVar names a registry, as HOST or HOST/PATH, that TestServers uses in addition to
-	// those that it starts.
+	// sharedVar names one more registry for TestServers, as HOST[/PATH].
 	sharedVar = "OKARA_TEST_REGISTRY"
 	// olderVar is the program of a distribution 2.8; by default docker-registry on PATH.
 	olderVar = "OKARA_TEST_DISTRIBUTION_2"
 )
 
-// fleet is a set of servers on one registry, any of which can answer a request. The load
-// balancer at address at picks a live one for each.
+// fleet are servers on one registry behind a load balancer, which picks a live one.
 type fleet struct {
 	c        *cloud
 	registry string
@@ -56,8 +53,7 @@ func (c *cloud) fleet(registry string, servers int) *fleet {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", "any.test", r.In.Host
 		},
-		// Each request has a separate connection: a reused one may lead to a dead server, and
-		// then it is unknown whether the request arrived.
+		// A connection each: with a reused one it is unknown whether the request arrived.
 		Transport:    insistent{&http.Transport{DisableKeepAlives: true, DialContext: f.dial}},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
@@ -65,8 +61,7 @@ func (c *cloud) fleet(registry string, servers int) *fleet {
 	return f
 }
 
-// insistent repeats a read at another server if the first one died, like load balancers.
-// Other requests have to be repeated by the tool.
+// insistent repeats a read at another server; other requests the tool repeats.
 type insistent struct{ base http.RoundTripper }
 
 func (i insistent) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -112,8 +107,7 @@ func (f *fleet) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	return nil, err
 }
 
-// kill restarts one server after the other, every few seconds, until done is closed. It
-// returns how many it killed.
+// kill restarts one server after the other until done; it returns how many.
 func (f *fleet) kill(done <-chan struct{}) int {
 	f.c.t.Helper()
 	for n := 0; ; n++ {
@@ -126,8 +120,7 @@ func (f *fleet) kill(done <-chan struct{}) int {
 	}
 }
 
-// httpDoor configures the http backend of a fleet. A request is lost if its server is killed;
-// the tool retries twice by default, and here a few times more.
+// httpDoor configures backend http of a fleet, with a few more retries.
 func (f *fleet) httpDoor() string {
 	return fmt.Sprintf(`  backend "http" {
     address        = "http://%[1]s/state/acme/shop"
@@ -273,8 +266,7 @@ func (w contest) run(registry string) {
 
 var stateSerial = regexp.MustCompile(`"serial": *([0-9]+)`)
 
-// checkState requires the state of the last apply inside, on top of all others: each apply
-// increments the serial.
+// checkState requires the last apply's state on top: each one raises the serial.
 func (w contest) checkState(f *fleet, log string) {
 	w.t.Helper()
 	text := must(os.ReadFile(log))(w.t)

@@ -31,8 +31,7 @@ const storeBlock = `  required_providers {
 %s  }
 `
 
-// newStore returns a home for such a terraform, with okara's provider in a mirror, and one for
-// the OpenTofu of the other backends.
+// newStore returns a home with okara's provider in a mirror, and OpenTofu.
 func newStore(t testing.TB) (store, tofu *cloud) {
 	t.Helper()
 	set := must(findTools())(t)
@@ -55,8 +54,7 @@ func (c *cloud) wrapper() *cloud {
 	return &w
 }
 
-// TestStateStore is a typical day of a user who stores states with the provider: saved plans,
-// workspaces, locks ended by force. okara shows the same states.
+// TestStateStore is a day with the provider: saved plans, workspaces, forced locks.
 func TestStateStore(t *testing.T) {
 	needInterop(t, statesVar)
 	c, _ := newStore(t)
@@ -171,8 +169,7 @@ func TestStateStoreRivals(t *testing.T) {
 	}
 }
 
-// storeRivals runs the applies, and repeats each that is killed. It returns how many were
-// inside.
+// storeRivals runs applies, and repeats those killed; it returns how many were inside.
 func (c *cloud) storeRivals(registry, log string, kills int) (entered int) {
 	c.t.Helper()
 	pid := func(rival int) string { return filepath.Join(c.dir, fmt.Sprintf("pid.%d", rival)) }
@@ -295,9 +292,8 @@ func TestStateStoreDoors(t *testing.T) {
 	c.unlocked(registry)
 }
 
-// TestStateStoreLease stops the registry while an apply continues under a lease: the provider
-// interrupts the tool before another apply may take over the lock. Otherwise the apply would
-// continue to its end.
+// TestStateStoreLease stops the registry during an apply: it is interrupted before another may take
+// over.
 func TestStateStoreLease(t *testing.T) {
 	needInterop(t, statesVar)
 	c, _ := newStore(t)
@@ -335,8 +331,7 @@ func TestStateStoreLease(t *testing.T) {
 	}
 }
 
-// TestStateStoreInterrupted interrupts Terraform, which interrupts its provisioner: the state
-// of the completed work is stored, and the lock released.
+// TestStateStoreInterrupted: Terraform's state of completed work is stored, the lock released.
 func TestStateStoreInterrupted(t *testing.T) {
 	needInterop(t, statesVar)
 	c, _ := newStore(t)
@@ -407,8 +402,7 @@ func TestStateStoreMigrate(t *testing.T) {
 	c.unlocked(registry)
 }
 
-// TestStateStoreServed starts with only a registry that serves the provider itself: okara
-// writes the lock file, so that the tool trusts the provider without another source.
+// TestStateStoreServed: a registry serves the provider itself; okara writes the lock file.
 func TestStateStoreServed(t *testing.T) {
 	needInterop(t, statesVar)
 	c, tofu := newStore(t)

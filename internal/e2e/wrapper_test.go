@@ -19,8 +19,7 @@ import (
 	"testing"
 )
 
-// wrappedModule shows what a provider and a provisioner see. The keys of the state that the
-// provisioner pushes are in KMS, so that okara requests a role with the AWS SDK like providers.
+// wrappedModule shows what provider and provisioner see; its state's keys are in KMS.
 const wrappedModule = `terraform {
   %[1]s
   required_providers {
@@ -119,8 +118,7 @@ func newRoles(t *testing.T) *roles {
 	return r
 }
 
-// wrapProvider puts into the CLI configuration a provider that writes down its environment
-// and then becomes the time provider.
+// wrapProvider configures a provider that writes down its environment.
 func (c *cloud) wrapProvider() {
 	c.t.Helper()
 	zips, err := filepath.Glob(filepath.Join(c.set.dist, "*_"+runtime.GOOS+"_"+runtime.GOARCH+".zip"))
@@ -192,8 +190,7 @@ func (c *cloud) environment(file string) []string {
 	return all
 }
 
-// recordOfOldInit changes the backend's record to that of an older okara, which still set
-// skip_metadata_api_check.
+// recordOfOldInit makes the record an older okara's, with skip_metadata_api_check.
 func (c *cloud) recordOfOldInit(folder string) {
 	c.t.Helper()
 	path := filepath.Join(c.dir, folder, ".terraform", "terraform.tfstate")

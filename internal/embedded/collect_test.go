@@ -219,8 +219,7 @@ func mustHave(t *testing.T, r *oci.Repo, name string, m oci.Manifest) {
 	}
 }
 
-// TestStays checks that a collection leaves only reachable content of repeated
-// writes, because anything else would fill the disk in the end.
+// TestStays: repeated writes leave only reachable content after a collection.
 func TestStays(t *testing.T) {
 	dir := t.TempDir()
 	r, registry := serveDir(t, dir)

@@ -19,8 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// failing returns a registry whose disk refuses each path for which fails
-// returns true.
+// failing is a registry whose disk refuses the paths of fails.
 func failing(t *testing.T, fails func(path string) bool) (*Registry, *oci.Repo) {
 	t.Helper()
 	h := must.Get(New(t.TempDir(), Options{}))(t)
@@ -41,8 +40,7 @@ func failing(t *testing.T, fails func(path string) bool) (*Registry, *oci.Repo) 
 	return h, r
 }
 
-// TestDurable checks that nothing is acknowledged before it is on the disk, and
-// that no tag exists before the content that it names.
+// TestDurable: nothing is acknowledged before it is on the disk, no tag before its content.
 func TestDurable(t *testing.T) {
 	var fails atomic.Bool
 	h, r := failing(t, func(string) bool { return fails.Load() })
@@ -77,9 +75,8 @@ func TestDurable(t *testing.T) {
 	}
 }
 
-// TestDurableOfOthers checks that a manifest is not acknowledged before the
-// blobs that it names are on the disk, whichever request wrote them, and that
-// content that the disk refused is written again.
+// TestDurableOfOthers: no manifest before its blobs, whoever wrote them; what the disk refused is
+// written again.
 func TestDurableOfOthers(t *testing.T) {
 	b := oci.BytesBlob("text/plain", []byte("of another request"))
 	var fails atomic.Bool
@@ -110,8 +107,7 @@ func TestDurableOfOthers(t *testing.T) {
 	}
 }
 
-// TestDurableAnswers checks that an answer without an explicit status waits for
-// the disk, too.
+// TestDurableAnswers: an answer without explicit status waits too.
 func TestDurableAnswers(t *testing.T) {
 	h, _ := failing(t, func(string) bool { return true })
 	for name, body := range map[string]string{"none": "", "a body": "done"} {

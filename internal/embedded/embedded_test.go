@@ -89,8 +89,7 @@ func TestBadDirectory(t *testing.T) {
 	}
 }
 
-// TestQuiet checks that the library does not write a line for every error to
-// stderr.
+// TestQuiet: the library writes no line an error to stderr.
 func TestQuiet(t *testing.T) {
 	var log bytes.Buffer
 	h := must.Get(embedded.New("", embedded.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}))(t)
@@ -108,8 +107,7 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// TestBlobs compares the answers of this package with the library's answers to
-// the same requests on a registry in memory.
+// TestBlobs compares answers with the library's own, in memory.
 func TestBlobs(t *testing.T) {
 	type answer struct {
 		Status                            int

@@ -12,8 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestLongName asks for repositories whose names are too long, with the code of
-// the OCI distribution specification.
+// TestLongName: too long names get the specification's code.
 func TestLongName(t *testing.T) {
 	h := must.Get(embedded.New(t.TempDir(), embedded.Options{}))(t)
 	t.Cleanup(func() { must.Succeed(t, h.Close()) })

@@ -13,9 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestSinglePost sends blobs with the POST that otherwise opens an upload. A
-// blob with a wrong digest, and one for an invalid repository name, are
-// refused.
+// TestSinglePost sends blobs with POST; a wrong digest and an invalid name are refused.
 func TestSinglePost(t *testing.T) {
 	r, _ := serveRegistry(t, t.TempDir(), embedded.Options{})
 	blob := oci.BytesBlob("text/plain", []byte("in one request"))

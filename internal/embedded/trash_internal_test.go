@@ -13,8 +13,7 @@ import (
 	"github.com/distribution/distribution/v3/registry/storage/driver"
 )
 
-// TestEmptyTrashBesideDelete deletes tags while a collection empties the trash:
-// neither fails.
+// TestEmptyTrashBesideDelete: deletions and a collection that empties the trash succeed.
 func TestEmptyTrashBesideDelete(t *testing.T) {
 	s := newStore(t.TempDir(), newChecks(nil))
 	const deleters, rounds = 4, 25

@@ -23,8 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// yearServer names the directory that this binary, run again, serves until it
-// is killed. It collects without a pause meanwhile.
+// yearServer is the directory that this binary serves, collecting, until it is killed.
 const yearServer = "OKARA_TEST_SERVE_DIR"
 
 func TestMain(m *testing.M) {

@@ -153,8 +153,7 @@ func TestNoKeySealsNothing(t *testing.T) {
 	}
 }
 
-// update makes TestVectors write new vectors first; committed ones must stay
-// readable as long as format 1 is supported.
+// update makes TestVectors write vectors; committed ones stay readable.
 var update = flag.Bool("update", false, "rewrite testdata")
 
 type vector struct {
@@ -189,8 +188,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// vectorKey copies a committed key file to a path with mode 0600, which git
-// does not preserve.
+// vectorKey copies a committed key file with mode 0600.
 func vectorKey(t *testing.T, key string) string {
 	if strings.Contains(key, "://") {
 		return key

@@ -14,9 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/envelope"
 )
 
-// newVault serves the two calls of Vault's transit engine that wrap a key, for
-// the keys in names, and sets the address of the server in the environment. The
-// library reads the environment once per process, so only one test may call it.
+// newVault serves Vault's two calls to wrap keys in names, in the environment, once per process.
 func newVault(t *testing.T, names ...string) (deny *atomic.Bool) {
 	t.Helper()
 	deny = new(atomic.Bool)
@@ -73,8 +71,7 @@ func TestKeyService(t *testing.T) {
 	}
 }
 
-// TestKeyReferences checks that the schemes are linked in. No service is
-// contacted before a key is used.
+// TestKeyReferences: the schemes are linked in; no service is contacted yet.
 func TestKeyReferences(t *testing.T) {
 	for _, reference := range []string{
 		"awskms://alias/state?region=eu-central-1",

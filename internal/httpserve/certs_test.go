@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestCertDirs connects to a server that is trusted only because of the folder of its
-// host, and that requires the client certificate in that folder.
+// TestCertDirs connects by the certificates of the host's folder.
 func TestCertDirs(t *testing.T) {
 	made := t.TempDir()
 	ca, cfg := must.GetBoth(httpserve.SelfSigned(made, []string{"127.0.0.1"}))(t)

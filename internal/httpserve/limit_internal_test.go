@@ -20,8 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// pipes is a listener without a network, with connections that a synctest bubble can wait
-// for.
+// pipes is a listener with connections for a synctest bubble.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}

@@ -21,8 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// newServer runs a server until the test ends or stop is called; done has the result of
-// Serve.
+// newServer runs a server until the test's end or stop; done has the result.
 func newServer(t *testing.T, o httpserve.Options) (s *httpserve.Server, stop func(), done <-chan error) {
 	t.Helper()
 	o.Addr = "127.0.0.1:0"
@@ -53,8 +52,7 @@ func TestDrainEnds(t *testing.T) {
 	}
 }
 
-// TestDrainUnused has a connection that was opened ahead of need, as net/http's transport
-// does: it does not count as a request.
+// TestDrainUnused: a connection opened ahead of need is no request.
 func TestDrainUnused(t *testing.T) {
 	s, stop, done := newServer(t, httpserve.Options{Drain: 3 * time.Second, Handler: http.NotFoundHandler()})
 	unused := must.Get(net.Dial("tcp", s.Addr()))(t)

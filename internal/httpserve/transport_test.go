@@ -99,8 +99,7 @@ func TestTransportErrors(t *testing.T) {
 	}
 }
 
-// TestMain sets a proxy that would make all requests fail: the environment is read once
-// per process, and no test here may depend on it except TestProxy.
+// TestMain sets a proxy that fails all requests; only TestProxy depends on it.
 func TestMain(m *testing.M) {
 	os.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	os.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")

@@ -20,8 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestBase checks that the base image does not change, and that ko finds all of it
-// without a registry.
+// TestBase: the base image does not change, and ko finds it without a registry.
 func TestBase(t *testing.T) {
 	dir := t.TempDir()
 	got := must.Get(seedCache(dir))(t)

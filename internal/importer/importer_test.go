@@ -83,8 +83,7 @@ func TestImportOpenDepot(t *testing.T) {
 	}
 }
 
-// TestImportOurs checks the error for okara's own objects, which kubectl
-// returns for a name without a group if a cluster has both.
+// TestImportOurs: the error for okara's own objects, as kubectl may return.
 func TestImportOurs(t *testing.T) {
 	src := []byte("apiVersion: v1\nkind: List\nitems:\n- {apiVersion: okara.dev/v1alpha1, kind: Depot, metadata: {name: base}}\n")
 	if _, err := importer.Kubernetes(src); !errors.Is(err, oci.ErrNotFound) || !strings.Contains(err.Error(), "depots.opendepot.defdev.io") {

@@ -121,8 +121,7 @@ func check(t *testing.T, o object) {
 	}
 }
 
-// TestOpenDepotBounds checks that lists that are combined with each other do
-// not turn a small file into a large one.
+// TestOpenDepotBounds: combined lists make no large file of a small one.
 func TestOpenDepotBounds(t *testing.T) {
 	const head = "apiVersion: opendepot.defdev.io/v1alpha1\n"
 	many := "[" + strings.Repeat("x, ", 2000) + "x]"
@@ -146,8 +145,7 @@ func TestOpenDepotBounds(t *testing.T) {
 	}
 }
 
-// FuzzKubernetesFromOpenDepot checks that the result for any manifest is YAML
-// with only okara's kinds.
+// FuzzKubernetesFromOpenDepot: any manifest becomes YAML of okara's kinds alone.
 func FuzzKubernetesFromOpenDepot(f *testing.F) {
 	src := must.Get(os.ReadFile("testdata/opendepot/in.yaml"))(f)
 	f.Add(src)

@@ -52,8 +52,7 @@ func TestJob(t *testing.T) {
 	})
 }
 
-// TestJobTags distinguishes tags of jobs from others, and a job under the tag
-// of another job from that job.
+// TestJobTags tells tags of jobs from others, and jobs from each other.
 func TestJobTags(t *testing.T) {
 	job := jobs.JobTag("x")
 	for tag, want := range map[string]string{

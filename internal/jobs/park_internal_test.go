@@ -53,8 +53,7 @@ func TestQueueParks(t *testing.T) {
 	}
 }
 
-// endingProcess is a server whose job ends it as a stack overflow would:
-// without a panic that could be recovered, and without a record.
+// endingProcess is a server whose job ends it as a stack overflow would.
 func endingProcess(t *testing.T, host string) {
 	after := must.Get(time.ParseDuration(os.Getenv(parkAfter)))(t)
 	c := must.Get(oci.New(host, oci.Options{PlainHTTP: true}))(t)
@@ -86,8 +85,7 @@ func endingProcess(t *testing.T, host string) {
 	}
 }
 
-// TestQueueAgain requests a parked job again, as after a fix of the cause. The
-// new job has its own tries, and the old one stays ended.
+// TestQueueAgain requests a parked job: the new one has its own tries.
 func TestQueueAgain(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -119,8 +117,7 @@ func TestQueueAgain(t *testing.T) {
 	})
 }
 
-// TestQueueTriesThatComeBack checks that failing tries, and servers that shut
-// down properly, park nothing, and that the tags of the tries are deleted with
+// TestQueueTriesThatComeBack: failing tries and proper shutdowns park nothing; their tags go with
 // the job.
 func TestQueueTriesThatComeBack(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{})

@@ -123,8 +123,7 @@ func TestQueueRetries(t *testing.T) {
 	}
 }
 
-// TestQueueRestart stops a server with a job that waits, one that is running,
-// and one that it only recorded; the next server finishes all.
+// TestQueueRestart: the next server finishes jobs that wait, ran, or were only recorded.
 func TestQueueRestart(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -171,8 +170,7 @@ func TestQueueRestart(t *testing.T) {
 	})
 }
 
-// TestQueueReplicas runs two replicas: each runs its own jobs, and the other
-// one takes over jobs that do not end, and forgets ended ones.
+// TestQueueReplicas: each runs its own, takes over what does not end, forgets the ended.
 func TestQueueReplicas(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{PageSize: 2})
 	synctest.Test(t, func(t *testing.T) {
@@ -239,8 +237,7 @@ func TestQueueFaults(t *testing.T) {
 	}
 }
 
-// TestQueueFoundEarly lets the loop find a job before the call that recorded it
-// has returned.
+// TestQueueFoundEarly: the loop finds a job before its recording returned.
 func TestQueueFoundEarly(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -264,8 +261,7 @@ func TestQueueFoundEarly(t *testing.T) {
 	})
 }
 
-// TestQueuePanic checks that a handler's panic ends only its job, not the
-// server.
+// TestQueuePanic: a handler's panic ends its job alone.
 func TestQueuePanic(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -280,8 +276,7 @@ func TestQueuePanic(t *testing.T) {
 	})
 }
 
-// TestQueueLostJob checks that a job whose manifest is lost or damaged does not
-// prevent others from being found.
+// TestQueueLostJob: a lost or damaged job hides no others.
 func TestQueueLostJob(t *testing.T) {
 	for name, do := range map[string]ocitest.Act{
 		"lost":    ocitest.Status(http.StatusNotFound, -1),
@@ -311,8 +306,7 @@ func TestQueueLostJob(t *testing.T) {
 	}
 }
 
-// TestQueueForgets checks that a job and its end are deleted from the queue a
-// month after the end, and nothing else; if tags cannot be deleted, they stay.
+// TestQueueForgets: a job and its end go a month later, nothing else.
 func TestQueueForgets(t *testing.T) {
 	for name, test := range map[string]struct {
 		quirks ocitest.Quirks
@@ -346,8 +340,7 @@ func TestQueueForgets(t *testing.T) {
 	}
 }
 
-// TestQueueLastFailure checks that the last failure is remembered, also after a
-// restart, and clipped to one line.
+// TestQueueLastFailure: the last failure stays, after a restart too, in one line.
 func TestQueueLastFailure(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

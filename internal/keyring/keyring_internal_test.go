@@ -28,8 +28,7 @@ func TestKeyringRefuses(t *testing.T) {
 	}
 }
 
-// FuzzSealed opens arbitrary values: only a value that was sealed by this ring for the
-// same purpose opens, and yields its original content.
+// FuzzSealed: only what this ring sealed for the purpose opens.
 func FuzzSealed(f *testing.F) {
 	keys := must.Get(New([]Key{{Secret: make([]byte, 32)}}))(f)
 	good := must.Get(keys.Seal("code", "content"))(f)

@@ -27,8 +27,7 @@ import (
 // actions lists the tables of the page.
 var actions = []string{"publish", "install", "lock race with a killed holder", "history", "signatures", "prune"}
 
-// program is a client of the matrix. For an action without a function in do, why has the
-// reason.
+// program is a client of the matrix; why: the reason of an action without function.
 type program struct {
 	name, path, version string
 	missing             string // why it is not available, "" if it is
@@ -57,9 +56,8 @@ type matrix struct {
 	n                            int
 }
 
-// TestMatrix runs clients against registries and writes docs/reference/matrix.md to the
-// file that OKARA_MATRIX names. `make matrix` builds the clients that it can. A failing
-// pair does not fail the test: the page is a record of what works.
+// TestMatrix runs clients against registries, and writes docs/reference/matrix.md to OKARA_MATRIX,
+// with what `make matrix` builds. A failing pair fails no test.
 func TestMatrix(t *testing.T) {
 	file := os.Getenv("OKARA_MATRIX")
 	if file == "" {
@@ -473,8 +471,7 @@ func (b *bench) configure(command string) {
 	write(b.t, filepath.Join(b.dir, "state", "main.tf"), fmt.Sprintf("terraform {\n  backend \"oci\" {\n    repository = %q\n  }\n}\nvariable \"n\" {}\nresource \"terraform_data\" \"x\" {\n  triggers_replace = var.n\n  provisioner \"local-exec\" {\n    command = %q\n  }\n}\n", b.state(), command))
 }
 
-// race kills a run that holds the lock: the next run is refused, and gets the lock after
-// a command has broken it.
+// race kills a run with the lock: the next is refused until a command breaks it.
 func (b *bench) race(p *program) error {
 	env, tool := b.wrapped(p)
 	b.configure("true")

@@ -17,8 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestManyReports adds more reports than are read: the version stays readable,
-// and the requests for it are bounded.
+// TestManyReports: more than are read leave the version readable, requests bounded.
 func TestManyReports(t *testing.T) {
 	r := must.Get(oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/modules/net/vpc/aws", oci.Options{}))(t)
 	put := func(subject *oci.Descriptor, i int) oci.Manifest {

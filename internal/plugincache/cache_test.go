@@ -59,8 +59,7 @@ func has(t *testing.T, m plugincache.Module, program string) {
 	}
 }
 
-// TestShare keeps what one module installed and gives it to another one; two packages of one
-// version with different content are kept side by side.
+// TestShare gives one module's packages to another; two contents stay side by side.
 func TestShare(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	c := must.Get(plugincache.New(dir))(t)
@@ -91,8 +90,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestUnvouchedLink: before an init no module has a link to a package that its lock file
-// does not name, since terraform would write through the link into the cache.
+// TestUnvouchedLink: before init nothing links to what the lock file does not name.
 func TestUnvouchedLink(t *testing.T) {
 	c := must.Get(plugincache.New(filepath.Join(t.TempDir(), "cache") + "/"))(t) // with a trailing slash
 	for name, change := range map[string]func(lock string) error{
@@ -197,8 +195,7 @@ func TestNotShared(t *testing.T) {
 	}
 }
 
-// TestCacheGone leaves a module whose cache was deleted without a package, and without a
-// dangling link.
+// TestCacheGone leaves a module without package and dangling link.
 func TestCacheGone(t *testing.T) {
 	dir := t.TempDir()
 	c := must.Get(plugincache.New(dir))(t)
@@ -213,8 +210,7 @@ func TestCacheGone(t *testing.T) {
 	}
 }
 
-// TestOnlyFilesAreKept: the cache has its own copies. The target of a link out of the package
-// could change after verification, for all modules.
+// TestOnlyFilesAreKept: no links out of a package, whose target could change.
 func TestOnlyFilesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	c := must.Get(plugincache.New(dir))(t)

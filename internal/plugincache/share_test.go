@@ -81,8 +81,7 @@ func newCache(t *testing.T) (plugincache.Cache, string) {
 	return c, dir
 }
 
-// TestShareRuns fetches a package once for many concurrent runs, whose lock files have its
-// zh:, with or without its h1:.
+// TestShareRuns fetches once for many runs, with zh: or h1: too.
 func TestShareRuns(t *testing.T) {
 	c, dir := newCache(t)
 	o := newOrigin(t, "ours")
@@ -114,8 +113,7 @@ func TestShareRuns(t *testing.T) {
 	}
 }
 
-// TestShareRefuses has runs that get nothing: packages that the source refuses, even though
-// another run got them, and packages that the lock file does not name.
+// TestShareRefuses: what the source refuses, or the lock file does not name.
 func TestShareRefuses(t *testing.T) {
 	c, _ := newCache(t)
 	o := newOrigin(t, "ours")
@@ -136,8 +134,7 @@ func TestShareRefuses(t *testing.T) {
 	}
 }
 
-// TestShareLies: a zip that differs from what the source reported, or has different files, is
-// not put into the cache.
+// TestShareLies: a zip other than reported is not kept.
 func TestShareLies(t *testing.T) {
 	for name, lie := range map[string]func(o *origin){
 		"zip":   func(o *origin) { o.zip = newOrigin(t, "theirs").zip },
@@ -157,8 +154,7 @@ func TestShareLies(t *testing.T) {
 	}
 }
 
-// TestShareDamaged changes a file in the cache: the next run gets a package that was fetched
-// again, and so does the one after it.
+// TestShareDamaged: a changed file is fetched again, once.
 func TestShareDamaged(t *testing.T) {
 	for name, damage := range map[string]func(name string) error{
 		"changed":        func(name string) error { return os.WriteFile(name, []byte("bad!"), 0o755) },
@@ -265,8 +261,7 @@ func TestShareBound(t *testing.T) {
 	}
 }
 
-// TestShareHeld: packages in use by runs count and stay. One run gets at most the limit and one
-// package, and another one gets nothing more until the first has ended.
+// TestShareHeld: used packages count and stay; a run gets the limit and one package.
 func TestShareHeld(t *testing.T) {
 	c, dir := newCache(t)
 	o := newOrigin(t, strings.Repeat("x", 97)) // 100 bytes

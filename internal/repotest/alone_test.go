@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// mountFile is the only file of cmd/okara that depends on instances. coreAlone replaces
-// it in a build of the core only.
+// mountFile is cmd/okara's one file that depends on instances.
 const (
 	mountFile = "cmd/okara/instances.go"
 	coreAlone = `package main
@@ -34,9 +33,8 @@ func addInstances(_, _ *cobra.Command, _ *cli.Registries) {}
 `
 )
 
-// TestCoreAlone compiles okara without the folder instances, and without the file that
-// mounts it: no other part of the core may need a package of that platform. With
-// OKARA_TEST_CORE it runs the tests of the core there, except those of [mounts].
+// TestCoreAlone compiles okara without instances and the file that mounts it. With OKARA_TEST_CORE
+// it runs the core's tests, except those of [mounts].
 func TestCoreAlone(t *testing.T) {
 	root := must.Get(filepath.Abs("../.."))(t)
 	overlay, stub := filepath.Join(t.TempDir(), "overlay.json"), filepath.Join(t.TempDir(), "instances.go")

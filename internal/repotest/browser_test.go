@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// TestBrowserTestsApart requires that tests that start a browser are in files with the
-// build tag browser, and that those that make test runs are named TestBrowser: go test
-// without the tag needs no browser. TestPictures is run by make screenshots.
+// TestBrowserTestsApart: tests with a browser have the build tag browser, and those of make test
+// the name TestBrowser.
 func TestBrowserTestsApart(t *testing.T) {
 	starts := regexp.MustCompile(`\bwebtest\.New\(`)
 	name := regexp.MustCompile(`(?m)^func (Test\w+)\(`)

@@ -25,9 +25,8 @@ import (
 // countsFile holds the limits of TestCounts, a line "COUNT: NUMBER" each.
 const countsFile = "../../.ci/counts"
 
-// TestCounts counts what shows that the tree grows or that a type does too much, and fails
-// if a count is above its limit in .ci/counts. A limit may only fall: with OKARA_UPDATE
-// those that are too high are lowered. make lint runs it, since it type-checks all modules.
+// TestCounts fails if a count is above its limit in .ci/counts, which may only fall: OKARA_UPDATE
+// lowers them. make lint runs it: it type-checks all modules.
 func TestCounts(t *testing.T) {
 	if os.Getenv("OKARA_COUNTS") == "" {
 		t.Skip("make lint sets OKARA_COUNTS")
@@ -61,8 +60,7 @@ type counts struct {
 	listed  []string       // types that are large or views
 }
 
-// addModule counts a module without its tests, generated files and test packages that are
-// modules of their own.
+// addModule counts a module without tests, generated files and nested test modules.
 func (c *counts) addModule(t *testing.T, dir string) {
 	t.Helper()
 	mode := gopackages.NeedName | gopackages.NeedFiles | gopackages.NeedSyntax | gopackages.NeedTypes | gopackages.NeedTypesInfo | gopackages.NeedImports | gopackages.NeedModule | gopackages.NeedExportFile

@@ -17,8 +17,7 @@ const maxWords = 900
 // references lists the reference pages, which may be longer.
 var references = []string{"docs/reference/serve-reference.md", "docs/tests.md", "docs/reference/kubernetes-reference.md"}
 
-// TestPages requires that each page is short, and is linked from the index, or from
-// CONTRIBUTING.md if it is for developers of okara.
+// TestPages: each page is short, and linked from the index or CONTRIBUTING.md.
 func TestPages(t *testing.T) {
 	index := string(read(t, "docs/index.md")) + strings.ReplaceAll(string(read(t, "CONTRIBUTING.md")), "](docs/", "](")
 	for _, name := range tracked(t) {
@@ -38,8 +37,7 @@ func TestPages(t *testing.T) {
 // fileBlock finds a block whose second word is the file that it is for.
 var fileBlock = regexp.MustCompile("(?m)^```\\w+ (\\S*[./]\\S*)$")
 
-// TestFileNames requires that the paragraph before such a block names the file: GitHub and other
-// readers do not show the second word.
+// TestFileNames: the paragraph before a block names its file, which GitHub does not show.
 func TestFileNames(t *testing.T) {
 	found := 0
 	for _, name := range tracked(t) {
@@ -60,12 +58,10 @@ func TestFileNames(t *testing.T) {
 	}
 }
 
-// elsewhere matches a repository of states outside the place where they have rights of
-// their own, as pages showed them once.
+// elsewhere matches states outside the place where they have rights of their own.
 var elsewhere = regexp.MustCompile(`(REG|REGISTRY|HOST|host\}|\d|\.com)/infra/`)
 
-// TestStatePlaces requires that pages and scripts keep states in state/NAME: elsewhere a
-// server with rights asks for the right to administer it.
+// TestStatePlaces: pages keep states in state/NAME; elsewhere a server asks for its administration.
 func TestStatePlaces(t *testing.T) {
 	for _, name := range tracked(t) {
 		if ext := path.Ext(name); ext != ".txtar" && ext != ".md" {
@@ -109,8 +105,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestLinks requires that each relative link in the documentation has an existing target,
-// including the heading that it names.
+// TestLinks: each relative link has a target, heading included.
 func TestLinks(t *testing.T) {
 	names := tracked(t)
 	for _, name := range names {
@@ -177,8 +172,7 @@ func TestTroubleshooting(t *testing.T) {
 	}
 }
 
-// TestInstallable checks that `go install` as in README.md works: it names this module,
-// and go.mod must not replace or exclude modules.
+// TestInstallable: `go install` as in README.md names this module, without replacements.
 func TestInstallable(t *testing.T) {
 	mod := string(read(t, "go.mod"))
 	if m := regexp.MustCompile(`(?m)^(replace|exclude)\b`).FindString(mod); m != "" {

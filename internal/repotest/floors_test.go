@@ -52,8 +52,7 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// pure lists the packages whose results depend on nothing but their arguments, with what
-// they may import nevertheless.
+// pure lists packages that depend on their arguments alone, and what they may import.
 var pure = map[string][]string{
 	"instances/internal/prices":      nil,
 	"instances/internal/schema":      nil,

@@ -12,20 +12,17 @@ import (
 
 const module = "github.com/seed-141914ff/okara"
 
-// testOnly lists packages that may be imported only by _test.go files, by each other and
-// by the test modules.
+// testOnly lists packages for _test.go files, each other and test modules alone.
 var testOnly = []string{"internal/ocitest", "internal/tofutest", "internal/depottest", "instances/portaltest", "instances/internal/runtest", "internal/webtest", "internal/mutant", "internal/must", "internal/repotest", "internal/conformance", "internal/e2e", "internal/e2e/dist", "internal/e2e/perf", "operator/internal/rig", "operator/internal/pages", "operator/internal/chart", "operator/internal/demo"}
 
-// mounts lists the packages outside of instances and the operator that depend on the
-// platform: the command that mounts it, and the assembly of the pages.
+// mounts lists what depends on the platform outside of instances and operator.
 var mounts = map[string][]string{
 	"cmd/okara":    {"instances", "instances/commands", "instances/settings"},
 	"internal/web": {"instances/lifecycle", "instances/template", "instances/pages", "instances/portal", "instances/portaltest"},
 }
 
-// confined lists libraries, or parts of them, that only some packages may import, so that
-// replacing one changes one place and its bounds hold everywhere. The longest prefix
-// counts; without packages only tests may import it.
+// confined lists libraries for some packages only, so that bounds hold everywhere. The longest
+// prefix counts; none: tests alone.
 var confined = map[string][]string{
 	"github.com/chromedp":                     {"internal/webtest"},
 	"github.com/docker/cli":                   {"credentials"},
@@ -120,8 +117,7 @@ func TestConfinedLibraries(t *testing.T) {
 
 func within(name, prefix string) bool { return name == prefix || strings.HasPrefix(name, prefix+"/") }
 
-// TestPlatformApart requires that the core, including its tests, does not depend on the
-// platform of instances, except for [mounts].
+// TestPlatformApart: the core, tests included, does not depend on instances, but [mounts].
 func TestPlatformApart(t *testing.T) {
 	for _, p := range packages(t) {
 		if within(p.name, "instances") || within(p.name, "operator") || slices.Contains(testOnly, p.name) {
@@ -144,8 +140,7 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-// packages lists the packages of all modules of the repository. It reads every file,
-// for whatever system or build tag: go list would see those of one build only.
+// packages lists all packages of all modules, whatever their build tags.
 func packages(t *testing.T) []*pkg {
 	t.Helper()
 	var list []*pkg

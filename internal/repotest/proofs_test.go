@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestProofsExist checks that every test, benchmark and script that the pages name as
-// proof exists, and is in the stated folder.
+// TestProofsExist: what pages name as proof exists, where they say.
 func TestProofsExist(t *testing.T) {
 	tests, scripts := namesOfTests(t)
 	reference := regexp.MustCompile("`((?:Test|Benchmark)\\w+)`|`([\\w/]+\\.txtar)`| in `([\\w/]+)`")
@@ -55,8 +54,7 @@ func TestProofsExist(t *testing.T) {
 	}
 }
 
-// namesOfTests returns the test functions and benchmarks of the tree with their
-// folders, and the script files.
+// namesOfTests returns tests and benchmarks with their folders, and scripts.
 func namesOfTests(t *testing.T) (tests map[string][]string, scripts map[string]bool) {
 	t.Helper()
 	tests, scripts = map[string][]string{}, map[string]bool{}

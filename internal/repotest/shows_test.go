@@ -38,8 +38,7 @@ type shown struct {
 	tests        map[string][]string // names, by folder
 }
 
-// TestShowsPage compares docs/tests.md with the comments from which it is generated, and
-// prints the rows of the sections that are not on it. With OKARA_UPDATE the page is written.
+// TestShowsPage holds docs/tests.md to the comments it is made from; OKARA_UPDATE writes it.
 func TestShowsPage(t *testing.T) {
 	template := must.Get(os.ReadFile(showsTemplate))(t)
 	rows := collectShows(t)

@@ -24,8 +24,7 @@ const generated = "operator/api/v1alpha1/zz_generated.deepcopy.go"
 
 const licence = "// SPDX-License-Identifier: Apache-2.0\n"
 
-// TestSource checks what every Go file of the repository must and must not contain,
-// including those in nested modules, and the words of the pages.
+// TestSource checks what each Go file must, and must not, contain, and words of pages.
 func TestSource(t *testing.T) {
 	for s := range sources(t, parser.ParseComments) {
 		if s.name == generated {
@@ -51,8 +50,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// freeMuxes lists the files that may have a multiplexer without a service kit: one path
-// for metrics, the operator's health, and test servers.
+// freeMuxes lists files with a multiplexer of no kit: metrics, health, test servers.
 var freeMuxes = []string{"internal/server/listen.go", "operator/internal/portalserve/", "operator/internal/rig/", "instances/portaltest/", "internal/webtest/issuer.go", "internal/e2e/"}
 
 // refusedWords are in no text of the program: they sound translated, or count one thing as many.
@@ -122,8 +120,7 @@ func (c check) call(call *ast.CallExpr) {
 	}
 }
 
-// belowTool reports whether a call of the operating system gets a path that the tool of a
-// run can replace.
+// belowTool reports whether a system call gets a path that a run's tool can replace.
 func belowTool(call *ast.CallExpr) bool {
 	pkg, _, ok := strings.Cut(callee(call), ".")
 	if !ok || !slices.Contains([]string{"os", "filepath", "files", "archive", "unix", "syscall"}, pkg) {
@@ -162,8 +159,7 @@ func TestBelowTool(t *testing.T) {
 	}
 }
 
-// temporary refuses calls whose files a killed process would leave behind for good. A
-// file beside the one that it replaces is allowed: it is left for its user to see.
+// temporary refuses calls whose files a kill would leave for good, but beside what they replace.
 func (c check) temporary(call *ast.CallExpr) {
 	name := c.fset.Position(call.Pos()).Filename
 	if strings.Contains(name, "internal/files/") || strings.Contains(name, "internal/e2e/") {
@@ -175,8 +171,7 @@ func (c check) temporary(call *ast.CallExpr) {
 	}
 }
 
-// aborts recognises panic(http.ErrAbortHandler), net/http's own way to abort a response
-// in progress.
+// aborts recognises panic(http.ErrAbortHandler).
 func aborts(call *ast.CallExpr) bool {
 	sel, ok := call.Args[0].(*ast.SelectorExpr)
 	return ok && sel.Sel.Name == "ErrAbortHandler"

@@ -19,8 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// top lists the allowed contents of the top folder. A new entry needs a reason and an
-// entry here.
+// top lists the top folder's content.
 var top = []string{
 	"cmd", "oci", "statebackend", "registry", "credentials", "instances", "internal", "testdata", "docs", "operator", "provider", "charts", "deploy",
 	"go.mod", "go.sum", "Makefile", "LICENSE", "README.md", "CHANGELOG.md", "findings", "CONTRIBUTING.md", "SECURITY.md", "action.yml",
@@ -36,8 +35,7 @@ func TestTopFolder(t *testing.T) {
 	}
 }
 
-// TestNames requires file names that are valid on every file system. Files that tests
-// leave behind often contain the address of a server in their names.
+// TestNames requires names valid on every file system, as those with an address are not.
 func TestNames(t *testing.T) {
 	for _, name := range tracked(t) {
 		if strings.ContainsAny(name, `:<>"|?*\`) {
@@ -62,9 +60,8 @@ func TestChangelog(t *testing.T) {
 	}
 }
 
-// tracked lists the files of the repository: those in git, and those that would be added.
-// Outside a git checkout, as in a source archive, it lists every file that is not built.
-// Walking the tree also tells go test on which folders a cached result depends.
+// tracked lists what git has or would add, or outside git what is not built. Walking also tells go
+// test what a cached result depends on.
 func tracked(t *testing.T) []string {
 	t.Helper()
 	names := walked(t)
@@ -131,8 +128,7 @@ func walked(t *testing.T) []string {
 // stopped finds testscript's own command that ends a script as passed.
 var stopped = regexp.MustCompile(`(?m)^\s*(\[.*\]\s*)?stop\b`)
 
-// TestScriptsEnd requires that every script runs to its end: anything after a stop would
-// silently never be checked.
+// TestScriptsEnd: a script runs to its end: nothing after a stop would be checked.
 func TestScriptsEnd(t *testing.T) {
 	for _, name := range tracked(t) {
 		if strings.HasSuffix(name, ".txtar") && stopped.Match(read(t, name)) {

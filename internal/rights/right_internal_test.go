@@ -80,8 +80,7 @@ func TestRightToInstances(t *testing.T) {
 	}
 }
 
-// TestStateRight checks that each workspace has the same address by either of its two
-// names, and that a name that no state can have needs the right to all states.
+// TestStateRight: a workspace's two names are one address; impossible names need all states.
 func TestStateRight(t *testing.T) {
 	l := addr.Layout{Prefix: "p", Split: []string{"acme"}}
 	for _, tt := range []struct{ name, workspace, want, any string }{

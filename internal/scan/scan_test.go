@@ -78,8 +78,7 @@ func TestRunStopsWithTheContext(t *testing.T) {
 	}
 }
 
-// TestTrivyArguments checks the arguments for Trivy; the interop tests run the
-// real program.
+// TestTrivyArguments: the arguments; interop runs the real program.
 func TestTrivyArguments(t *testing.T) {
 	bin := t.TempDir()
 	calls := filepath.Join(t.TempDir(), "calls")

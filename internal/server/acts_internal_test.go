@@ -276,10 +276,9 @@ func TestActs(t *testing.T) {
 	})
 }
 
-// TestClaimOfAnother takes the tags of a lock away from its holder, which has it through
-// the registry or through another door of the server: the holder keeps the lock, and only
-// force-unlock, which is recorded, ends it, also if its client leaves it half done. Where
-// the server has no key to complete it, what would become current is refused.
+// TestClaimOfAnother takes a lock's tags from its holder, who has it through any door: only
+// force-unlock, recorded, ends it, if half done too. Without a key to complete it what would be
+// current is refused.
 func TestClaimOfAnother(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
 	must.Succeed(t, os.WriteFile(file, bytes.Repeat([]byte("k"), 32), 0o600))
@@ -374,9 +373,8 @@ func TestClaimOfAnother(t *testing.T) {
 	}
 }
 
-// TestClaimThroughDoors sends the id of a lock that was taken through the registry to the
-// other doors of the server: it is the lock of the one who made the claim, and nobody's if
-// the server has started since. Its client goes on, and force-unlock ends it.
+// TestClaimThroughDoors sends the id of a registry's lock to other doors: it is its maker's, after
+// a restart nobody's. Its client goes on, and force-unlock ends it.
 func TestClaimThroughDoors(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		u := newRegistryUse(t, ocitest.Handler(t, ocitest.Quirks{}))
@@ -432,9 +430,8 @@ func TestClaimThroughDoors(t *testing.T) {
 	}
 }
 
-// TestRecordOfRekey seals a version again, and puts another content in its place that says it
-// is sealed again. Where the server has the keys it tells them apart; where not, both are a
-// push.
+// TestRecordOfRekey seals a version again, and forges that. With the keys the server tells them
+// apart, else both are a push.
 func TestRecordOfRekey(t *testing.T) {
 	dir := t.TempDir()
 	var files []string
@@ -490,8 +487,7 @@ func claimTag(t *testing.T, repo *oci.Repo) string {
 	})]
 }
 
-// TestManyClaims makes more claims than a caller may: it is refused, and the claims of
-// others stay theirs.
+// TestManyClaims: too many claims are refused; others' stay.
 func TestManyClaims(t *testing.T) {
 	u := newRegistryUse(t, ocitest.Handler(t, ocitest.Quirks{}))
 	ctx := t.Context()
@@ -610,9 +606,8 @@ func TestActsOfPublication(t *testing.T) {
 	})
 }
 
-// TestCallerInHistory writes a state over backend "http" and through /v2/, as the wrapper does:
-// its history names the caller that the server knows, and keeps whom the tool names. A request
-// that is repeated is not recorded again.
+// TestCallerInHistory writes over http and /v2/: history names the caller and whom the tool names;
+// a repetition adds nothing.
 func TestCallerInHistory(t *testing.T) {
 	u := newRegistryUse(t, ocitest.Handler(t, ocitest.Quirks{}))
 	info := `{"ID":"lock-1","Operation":"OperationTypeApply","Who":"root@vm","Created":"2026-11-22T12:00:00Z"}`
@@ -641,9 +636,8 @@ func TestCallerInHistory(t *testing.T) {
 	}
 }
 
-// TestHeldPush pushes to a state with a request whose body arrives only after another caller
-// has locked the workspace: it is decided by what is there then. A blob of a state is not
-// deleted, whoever asks.
+// TestHeldPush: a push whose body arrives after another's lock is decided by what is there then. No
+// blob of a state is deleted.
 func TestHeldPush(t *testing.T) {
 	u := newRegistryUse(t, ocitest.Handler(t, ocitest.Quirks{}))
 	u.hold("anna", "OperationTypeApply", put(1))
@@ -695,8 +689,7 @@ func TestHeldPush(t *testing.T) {
 	}
 }
 
-// TestRevokedWhileSending sends bodies during which the token is revoked, or lives on: what
-// arrives after that changes nothing.
+// TestRevokedWhileSending: what arrives after a revocation changes nothing.
 func TestRevokedWhileSending(t *testing.T) {
 	inner := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

@@ -29,8 +29,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// newAudited starts a server with an audit log. Callers without a token have the rights
-// anonymous.
+// newAudited starts a server with an audit log, and rights of anonymous.
 func newAudited(t *testing.T, transport http.RoundTripper, anonymous ...rights.Scope) (*httptest.Server, Options) {
 	t.Helper()
 	client := must.Get(oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}}))(t)
@@ -86,8 +85,7 @@ func TestAuditFields(t *testing.T) {
 	must.Match(t, fmt.Sprintf("the fields of %d lines", lines), got, fields)
 }
 
-// TestAuditRoute answers an administrator with the same as JSON, as JSON lines, and as
-// CSV for download.
+// TestAuditRoute answers JSON, JSON lines, and CSV.
 func TestAuditRoute(t *testing.T) {
 	srv, o := newAudited(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, rights.AnonymousAll()...)
 	for _, address := range []string{"net/vpc/aws", "=net/vpn/aws"} {
@@ -137,8 +135,7 @@ func TestAuditRouteRefused(t *testing.T) {
 	}
 }
 
-// TestAuditCut has a registry that fails once a download has begun: the connection is
-// cut, so that a client cannot mistake a part for the whole.
+// TestAuditCut: a registry that fails amid a download cuts the connection.
 func TestAuditCut(t *testing.T) {
 	var outage atomic.Bool
 	srv, o := newAudited(t, &ocitest.Fault{Base: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, Times: -1, Do: ocitest.Refuse, Match: func(*http.Request) bool { return outage.Load() }}, rights.AnonymousAll()...)

@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// TestBusy has one client that takes all the places it can get: its further requests are
-// refused, but probes are not. TestBusy in package registry has the other clients.
+// TestBusy: a client that takes all places is refused, probes are not; others: package registry.
 func TestBusy(t *testing.T) {
 	client := must.Get(oci.New("registry.test", oci.Options{Transport: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, PlainHTTP: true}))(t)
 	f := must.Get(New(Options{Options: registry.Options{Client: client}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}}))(t)

@@ -83,8 +83,7 @@ func (s *adminSite) view(t *testing.T) web.DepotView {
 	return must.Get(s.Depot(t.Context()))(t)
 }
 
-// TestDepotAdminReads combines the file, the record and the lock, with few requests, and
-// with none while they are cached.
+// TestDepotAdminReads combines file, record and lock, cached without requests.
 func TestDepotAdminReads(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "depot.hcl")
 	write := func(text string) {
@@ -187,8 +186,7 @@ func TestDepotAdminApprovesInRun(t *testing.T) {
 	depottest.MustFetch(t, depottest.MustRepo(t, s.client, s.layout.Module(depottest.VPC())), "1.0.0")
 }
 
-// TestDepotLease checks that the lock of a killed server is free again after a few
-// minutes: it is a lease, and a waiting replica looks often enough to notice its end.
+// TestDepotLease: a killed server's lock is free in minutes, and noticed.
 func TestDepotLease(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "depot.hcl")
 	must.Succeed(t, os.WriteFile(file, []byte("interval = \"1h\"\n"), 0o600))

@@ -19,8 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// TestDoctorVerdicts shows the verdict of okara admin doctor for each repository that it
-// examined, and the verdict by host name for a registry that it did not examine.
+// TestDoctorVerdicts shows verdicts by repository, or by host name.
 func TestDoctorVerdicts(t *testing.T) {
 	layout := addr.Layout{Prefix: "acme"}
 	h := ocitest.Handler(t, ocitest.Quirks{})

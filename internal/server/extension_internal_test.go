@@ -75,8 +75,7 @@ func readExtended(t *testing.T, words string) (*Settings, *greeter, error) {
 	return s, g, s.Read(file)
 }
 
-// TestExtension serves the extension if the file has its block, and serves it alone if
-// the block says so.
+// TestExtension serves the extension with its block, alone if that says so.
 func TestExtension(t *testing.T) {
 	for _, tt := range []struct {
 		text              string
@@ -107,8 +106,7 @@ func TestExtension(t *testing.T) {
 	}
 }
 
-// TestExtensionRefused compares mistakes in the extension's blocks with the errors, which
-// have the line.
+// TestExtensionRefused: errors of the extension's blocks have the line.
 func TestExtensionRefused(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
 		"what nobody takes":     {"\ngreetings {}\n", "okara.hcl:2: Blocks of type \"greetings\" are not expected here. Did you mean \"greeting\"?"},
@@ -130,8 +128,7 @@ func TestExtensionRefused(t *testing.T) {
 	}
 }
 
-// TestExtensionAlone gives no rights without a token on a server that only forwards
-// requests for others to decide, though no setting grants access.
+// TestExtensionAlone gives nothing without a token, though no setting grants access.
 func TestExtensionAlone(t *testing.T) {
 	s, _ := must.GetBoth(readExtended(t, "listen = \":8080\"\ngreeting {\n  word  = \"a\"\n  alone = true\n}\n"))(t)
 	if policy, err := s.accessPolicy(); err != nil || len(policy.Anonymous) > 0 || policy.AnyToken {

@@ -19,9 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestInProcess pushes and pulls a blob through the transport that the server uses for
-// its embedded registry, and shows that a body streams: its first bytes arrive before the
-// last are written.
+// TestInProcess streams a blob through the embedded registry's transport.
 func TestInProcess(t *testing.T) {
 	release := make(chan struct{})
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -66,8 +64,7 @@ func TestInProcess(t *testing.T) {
 	}
 }
 
-// TestOwnRegistryKeepsVersions shows that the built-in registry has the rule of versions,
-// for the server's own client as well.
+// TestOwnRegistryKeepsVersions: the rule of versions holds for the server too.
 func TestOwnRegistryKeepsVersions(t *testing.T) {
 	s := &Settings{Storage: t.TempDir(), GC: &GC{}}
 	back := must.Get(s.newBackend(Env{}, NewMetrics(), addr.Layout{}))(t)

@@ -34,8 +34,7 @@ func TestFilesOfAnIssuer(t *testing.T) {
 	}
 }
 
-// TestRuleOfAnUnknownIssuer checks that a rule that no token can match is reported at
-// start.
+// TestRuleOfAnUnknownIssuer: a rule that matches no token is reported at start.
 func TestRuleOfAnUnknownIssuer(t *testing.T) {
 	const rule = "\nrule \"net\" {\n  issuer = \"https://i.example.com\"\n  allow = [\"read:module:**\"]\n}\n"
 	for text, want := range map[string]string{

@@ -48,8 +48,7 @@ func TestMetricsPage(t *testing.T) {
 	}
 }
 
-// TestQueries compares each query of the alerts and the dashboard for a server with the
-// metrics of a server.
+// TestQueries compares alerts and dashboard with the metrics of a server.
 func TestQueries(t *testing.T) {
 	m := NewMetrics()
 	m.addRunning("v1", t.TempDir())

@@ -29,8 +29,7 @@ func readSettings(t *testing.T, text string) (*Settings, error) {
 	return s, s.Read(file)
 }
 
-// TestOrganizationRefused checks that mistakes in the blocks of tfe.v2 are reported with
-// their line.
+// TestOrganizationRefused: mistakes in tfe.v2's blocks have their line.
 func TestOrganizationRefused(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"no name of a state", `organization "Acme" {}`, `okara.hcl:1: state name "Acme"`},
@@ -67,8 +66,7 @@ func TestOrganizationRefused(t *testing.T) {
 	}
 }
 
-// TestOrganizations checks the meaning of the blocks, and that two names with a common
-// prefix are distinct if neither reserves the other.
+// TestOrganizations: names with a common prefix are distinct unless reserved.
 func TestOrganizations(t *testing.T) {
 	s := settingsOf(t, `
 organization "acme" {

@@ -23,8 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// TestRunDoors checks that a run, whatever its rights to states, has access only through
-// /state/, and only if it owns the state. Other tokens of its issuer are not restricted.
+// TestRunDoors: a run reaches states only through /state/, and only its own.
 func TestRunDoors(t *testing.T) {
 	front := doorsFront(t)
 	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)

@@ -22,8 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// TestRunsProtection: the start of a server that executes runs says who decides about them, and
-// on another registry without state keys what that takes.
+// TestRunsProtection: a start with runs says who decides about them, and what that takes.
 func TestRunsProtection(t *testing.T) {
 	for want, change := range map[string]func(*Options, *tfe.Options){
 		"level=INFO.*encrypted with the state keys":                                        func(o *Options, m *tfe.Options) { o.Embedded = nil; m.Sealer = &envelope.Envelope{} },
@@ -45,10 +44,8 @@ func TestRunsProtection(t *testing.T) {
 	}
 }
 
-// TestMoveOnce: what a version up to commit 6129cd06 stored, or somebody forged before runs
-// were turned on, is moved at the first start with a consent, and refuses runs before.
-// What is pushed in that form later is not, by a replica that starts without its folder or
-// by one that no longer finds the mark in the registry.
+// TestMoveOnce: what versions up to commit 6129cd06 stored, or somebody forged, moves at the first
+// start with a consent, before which runs are refused. What is pushed so later never does.
 func TestMoveOnce(t *testing.T) {
 	for consent, want := range map[string]int{earlierMove: 1, earlierIgnore: 0} {
 		t.Run(consent, func(t *testing.T) { checkMoveOnce(t, consent, want) })

@@ -42,8 +42,7 @@ func TestSessionSettings(t *testing.T) {
 	}
 }
 
-// TestSessionKeys makes a session key once, different from the key of links, and detects
-// whether browsers connect without TLS.
+// TestSessionKeys makes a session key once, and detects TLS of browsers.
 func TestSessionKeys(t *testing.T) {
 	s := Defaults()
 	s.Storage = t.TempDir()

@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// TestRoutesOfRoles requests routes for users and for tools from a server and from a
-// portal. A portal has none for tools.
+// TestRoutesOfRoles: a portal has no routes for tools.
 func TestRoutesOfRoles(t *testing.T) {
 	const issuer = "https://login.example.com" // no request is sent to it
 	for _, portal := range []bool{false, true} {

@@ -24,8 +24,7 @@ func newSettings(t *testing.T, text string) string {
 	return file
 }
 
-// TestRead shows that a file sets the fields that it names, in place, and no others; an
-// empty value is the same as none.
+// TestRead: a file sets what it names; an empty value is none.
 func TestRead(t *testing.T) {
 	s, want := server.Defaults(), server.Defaults()
 	ttl := &s.Archives.TTL // as a flag is bound

@@ -28,8 +28,7 @@ import (
 // rightsToken is the token of every request in [TestStateDoors]; its rights are replaced.
 const rightsToken = "oks_ci_0123456789abcdefghij"
 
-// doorsFront returns a front over an empty registry, in which the workspaces of acme have
-// separate repositories.
+// doorsFront is a front over an empty registry, acme's workspaces in repositories of their own.
 func doorsFront(t *testing.T) *Front {
 	t.Helper()
 	h := ocitest.Handler(t, ocitest.Quirks{})
@@ -147,8 +146,7 @@ func TestRepositoryList(t *testing.T) {
 	}
 }
 
-// TestLockAddress locks and unlocks as configurations for GitLab do, mixed with the
-// methods of the protocol: it is the same lock.
+// TestLockAddress: GitLab's way to lock, mixed with the protocol's, is one lock.
 func TestLockAddress(t *testing.T) {
 	front := doorsFront(t)
 	must.Succeed(t, front.kit.Guard.Replace(access.Policy{Anonymous: rights.AnonymousAll()}))

@@ -152,8 +152,7 @@ func TestPublicURL(t *testing.T) {
 	}
 }
 
-// TestOrganizationList shows each caller the organizations in which it may read
-// something, each by its one name, and no repository of a workspace as an organization.
+// TestOrganizationList: each caller sees organizations with something to read, once.
 func TestOrganizationList(t *testing.T) {
 	f := tfeFront(t, func(*Options) {})
 	for _, path := range []string{"/state/shop/prod", "/state/acme.eu/default", "/state/hidden/prod"} {

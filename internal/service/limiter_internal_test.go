@@ -91,8 +91,7 @@ func wantIdle[C comparable](t *testing.T, l *Limiter[C]) {
 	}
 }
 
-// TestLimiterShare has clients with work of several sizes, of which each may hold half,
-// or one that needs more.
+// TestLimiterShare: work of several sizes, half for each, or one that needs more.
 func TestLimiterShare(t *testing.T) {
 	l := NewLimiter[string](Limits{Total: 100, Share: 50, Count: 4})
 	acquire := func(client string, weight int64) (release func()) {

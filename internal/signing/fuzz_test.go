@@ -9,8 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 )
 
-// FuzzSums parses arbitrary SHA256SUMS: an accepted one is the same after
-// writing and parsing it.
+// FuzzSums: accepted SHA256SUMS are stable.
 func FuzzSums(f *testing.F) {
 	f.Add([]byte("0000000000000000000000000000000000000000000000000000000000000000  terraform-provider-dns_1.0.0_linux_amd64.zip\n"))
 	f.Add([]byte("0000000000000000000000000000000000000000000000000000000000000000 *x\r\n"))
@@ -26,8 +25,7 @@ func FuzzSums(f *testing.F) {
 	})
 }
 
-// FuzzSignature verifies a message that was never signed: no signature and no
-// other key makes it valid.
+// FuzzSignature: nothing makes an unsigned message valid.
 func FuzzSignature(f *testing.F) {
 	key, public := newKey(f, signing.KeyOptions{Name: "fuzz", ECC: true, Now: nil})
 	_, foreign := newKey(f, signing.KeyOptions{Name: "foreign", ECC: true})

@@ -76,8 +76,7 @@ func TestParseRegistryManifest(t *testing.T) {
 	}
 }
 
-// TestHash checks that zips with the same files have the same h1:, and that
-// zips that the clients could not install are refused.
+// TestHash: equal files have one h1:; what clients cannot install is refused.
 func TestHash(t *testing.T) {
 	linux, windows := addr.Platform{OS: "linux", Arch: "amd64"}, addr.Platform{OS: "windows", Arch: "amd64"}
 	plugin := depottest.File("terraform-provider-dns_v1.2.3", "binary", 0o755)

@@ -244,8 +244,7 @@ func TestVerifyClocks(t *testing.T) {
 	}
 }
 
-// TestVerifySubkeys has signatures of a subkey: alone it is valid, revoked by
-// its own key it is not, at any time of the clock.
+// TestVerifySubkeys: a revoked subkey is not valid, whatever the clock.
 func TestVerifySubkeys(t *testing.T) {
 	c := &packet.Config{Time: func() time.Time { return day(1) }}
 	entity := must.Get(openpgp.NewEntity("Test", "", "", c))(t)

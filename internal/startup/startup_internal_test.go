@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestPostpone checks that only the first collection is delayed, and that GOGC
-// from the environment and a value set later by a server are not changed.
+// TestPostpone delays the first collection only, and respects GOGC.
 func TestPostpone(t *testing.T) {
 	before := debug.SetGCPercent(usual)
 	defer debug.SetGCPercent(before)

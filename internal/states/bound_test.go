@@ -10,8 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/states"
 )
 
-// A state is untrusted input: the memory of a comparison stays within a few times its
-// size.
+// A state is untrusted: a comparison takes a few times its size.
 func TestBounds(t *testing.T) {
 	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	resource := func(attributes, sensitive string) string {

@@ -11,8 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/states"
 )
 
-// TestDropped has states as OpenTofu 1.12.6 wrote them, for a provider with for_each, and as
-// Terraform 1.11.4 wrote them afterwards.
+// TestDropped: states as OpenTofu 1.12.6, then Terraform 1.11.4, wrote them.
 func TestDropped(t *testing.T) {
 	state := func(tool, resources string) string {
 		return fmt.Sprintf(`{"version":4,"terraform_version":%q,"serial":1,"lineage":"l","outputs":{},"resources":[%s],"check_results":null}`, tool, resources)

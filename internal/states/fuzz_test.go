@@ -9,8 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/states"
 )
 
-// FuzzBrowse displays any file like a page: what fits is read, sensitive values have no
-// JSON, and all others have.
+// FuzzBrowse displays any file; only sensitive values have no JSON.
 func FuzzBrowse(f *testing.F) {
 	f.Add([]byte(`{"version":4,"outputs":{"o":{"value":[1,{"a":null}],"sensitive":true}},"resources":[]}`))
 	f.Add([]byte(`{"version":4,"resources":[{"mode":"data","type":"t","name":"n","module":"module.m","instances":[{"index_key":"k","attributes":{"a":{"password":"x"},"b":[]},"sensitive_attributes":[[{"type":"get_attr","value":"b"}]]}]}]}`))

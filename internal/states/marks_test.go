@@ -41,8 +41,7 @@ func marked(t *testing.T, s *states.States) string {
 	return strings.Join(words, ", ")
 }
 
-// TestMarked finds copies and verdicts, drops those that have ended, keeps the marks of a
-// repository that does not answer, and ignores other kinds of marks.
+// TestMarked finds copies and verdicts, drops ended ones, keeps those out of reach.
 func TestMarked(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -81,8 +80,7 @@ func TestMarked(t *testing.T) {
 	})
 }
 
-// TestMarkedSlowly reads at most sixty repositories at once, then three a second, and
-// waits no longer than the caller.
+// TestMarkedSlowly reads sixty repositories, then three a second.
 func TestMarkedSlowly(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

@@ -28,8 +28,7 @@ func checkNames(t *testing.T, s *states.States, want ...string) {
 	must.Match(t, "names", got, want)
 }
 
-// TestNames combines the names from settings, entries and the list of the registry. An
-// entry that is forged or of another kind adds no name.
+// TestNames combines settings, entries and the list; forged entries add nothing.
 func TestNames(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	all, some := mustClient(t, ocitest.Direct{Handler: h}), mustClient(t, unlisted(h))
@@ -101,8 +100,7 @@ func TestWrote(t *testing.T) {
 	})
 }
 
-// TestWroteSeen reads a version that this process has just stored, although the cached
-// data of the workspace is older.
+// TestWroteSeen reads what was just stored, whatever is cached.
 func TestWroteSeen(t *testing.T) {
 	c := mustClient(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
 	s := must.Get(states.New(states.Options{Client: c, Layout: layout}))(t)
@@ -155,8 +153,7 @@ func TestNoSuchName(t *testing.T) {
 	must.Equal(t, "requests", count.Total(), 0)
 }
 
-// TestManyNames keeps ten thousand names, sorted, even if the sources have more, and
-// bounds the cost of reading known names.
+// TestManyNames keeps ten thousand names, and bounds the cost.
 func TestManyNames(t *testing.T) {
 	const there = 12_000
 	repositories := make([]string, there)

@@ -25,8 +25,7 @@ func shop(output string) string {
 	return `{"version":4,"serial":1,"lineage":"a","outputs":{"o":{"value":"` + output + `"}},"resources":[]}`
 }
 
-// TestDocumentFollowsDigest drops the cached content of a version when another one has
-// its number, as after a restore of the registry.
+// TestDocumentFollowsDigest drops a version whose number has other content.
 func TestDocumentFollowsDigest(t *testing.T) {
 	var now, which atomic.Int64
 	registries := []http.Handler{ocitest.Handler(t, ocitest.Quirks{}), ocitest.Handler(t, ocitest.Quirks{})}
@@ -81,10 +80,8 @@ func TestDocumentWhy(t *testing.T) {
 	}
 }
 
-// TestDocumentSealed displays states that are sealed with the server's keys, with other
-// keys, and with none at all, or that were put in the place of another one. A state that
-// is not displayed has a reason, none of its content is shown, and it is not cached for
-// a server that has the keys later.
+// TestDocumentSealed displays states sealed with these keys, others, none, or moved. What is not
+// displayed has a reason, shows nothing, and is not cached.
 func TestDocumentSealed(t *testing.T) {
 	c := mustClient(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
 	ours, others := statebackend.Options{Sealer: mustSealer(t, "k")}, statebackend.Options{Sealer: mustSealer(t, "x")}

@@ -27,8 +27,7 @@ func newToken(t *testing.T, id string, expires time.Time) statictoken.Token {
 	return token
 }
 
-// TestAddToken adds tokens concurrently to a file that was written by hand and lacks the
-// final newline.
+// TestAddToken adds tokens concurrently to a hand-written file.
 func TestAddToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	must.Succeed(t, os.WriteFile(file, []byte("# by hand\noks_old_secretsecretsecretsecret read:module:**"), 0o600))
@@ -54,8 +53,7 @@ func TestAddToken(t *testing.T) {
 	}
 }
 
-// TestAddTokenRefused checks that a file is not changed if it already has the id or is
-// not a valid token file.
+// TestAddTokenRefused leaves a file with the id, or an invalid one, as it is.
 func TestAddTokenRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	must.Succeed(t, statictoken.Add(file, newToken(t, "ci", time.Time{})))

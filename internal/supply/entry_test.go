@@ -17,8 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/supply"
 )
 
-// TestEntryFromCodeIsThatOfAFile creates the same entries from a file and from
-// values.
+// TestEntryFromCodeIsThatOfAFile: entries from values and from files are equal.
 func TestEntryFromCodeIsThatOfAFile(t *testing.T) {
 	set := must.Get(supply.ParseSet("depot.hcl", []byte(setHCL)))(t)
 	scan := supply.ScanPolicy{Scanner: "trivy", Block: "high", MaxAge: 168 * time.Hour}
@@ -38,8 +37,7 @@ func TestEntryFromCodeIsThatOfAFile(t *testing.T) {
 	must.Match(t, "value", provider, set.Providers[0], same)
 }
 
-// TestEntryNamesTheField makes each mistake in a file and in a value: the
-// messages are the same, and the position is a line there and a field here.
+// TestEntryNamesTheField: mistakes in files and values have one message.
 func TestEntryNamesTheField(t *testing.T) {
 	module := supply.ModuleSpec{Address: "a/b/c", Source: "d/e/f"}
 	provider := supply.ProviderSpec{Address: "a/b"}

@@ -21,9 +21,7 @@ func (r *runner) idle(o *origin, hours int) (*supply.Plan, []string) {
 	return must.GetBoth(r.own(o, supply.OwnRecord{Owner: "a"}))(r.t)
 }
 
-// TestIdleRunsAskLittle counts the requests of runs to the registry when
-// nothing is new: each for the tags, the record and the newest version, and
-// once a day for each other version.
+// TestIdleRunsAskLittle: tags, record, newest version; others once a day.
 func TestIdleRunsAskLittle(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0", "v1.3.0")
 	p, _ := must.GetBoth(r.own(o, supply.OwnRecord{Owner: "a"}))(t)
@@ -51,8 +49,7 @@ func TestIdleRunsAskLittle(t *testing.T) {
 	}
 }
 
-// TestMovedTagIsFoundWithinADay has runs that each examine a part of the
-// versions detect a moved tag, and examine it each time from then on.
+// TestMovedTagIsFoundWithinADay by runs that examine a part each.
 func TestMovedTagIsFoundWithinADay(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0")
 	if _, _, err := r.own(o, supply.OwnRecord{Owner: "a"}); err != nil {

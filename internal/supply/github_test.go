@@ -24,8 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// gitHub is GitHub's REST API in this process: every repository of every owner
-// has the tags v1.0.0, v1.1.0 and so on, and a tree for each.
+// gitHub is GitHub's API in process: tags v1.0.0, v1.1.0 …, and a tree each.
 type gitHub struct {
 	tags     int
 	requests atomic.Int64
@@ -57,8 +56,7 @@ func (g *gitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// writeTree writes the archive of a tree as a forge does: below one directory,
-// after a header with the commit.
+// writeTree writes an archive as a forge does, below one directory.
 func writeTree(w io.Writer, top, text string) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)

@@ -120,8 +120,7 @@ approval {
 	differences(module, "plan withdrawn: "+hidden, "kept 1.0.0+x: the origin does not have it", "status 1.0.0+x: in the registry, but not in the record: published by another process or user", "status 1.0.0: "+hidden)
 }
 
-// TestSyncAddsLaterPlatforms adds platforms that the origin got after a version was mirrored,
-// which the record calls complete: on demand and daily.
+// TestSyncAddsLaterPlatforms to a version that the record calls complete.
 func TestSyncAddsLaterPlatforms(t *testing.T) {
 	for _, asked := range []string{"", `platforms = ["linux_amd64", "darwin_arm64", "windows_amd64"]`} {
 		r := newRunner(t)

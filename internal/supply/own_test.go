@@ -60,9 +60,7 @@ func (r *runner) digests() (all []string) {
 	return all
 }
 
-// TestOwnRecordPublishesTheSame has one module published by a run over one
-// entry, by a depot file and by hand: the bytes are the same, and each adopts
-// the versions of the others.
+// TestOwnRecordPublishesTheSame: entry, depot file and hand publish the same bytes.
 func TestOwnRecordPublishesTheSame(t *testing.T) {
 	o := newOrigin(t, "v1.0.0", "v1.1.0")
 	file := moduleEntry(o, "")
@@ -98,8 +96,7 @@ func TestOwnRecordPublishesTheSame(t *testing.T) {
 	}
 }
 
-// TestOwnRecordRestsWhenNothingChanges counts the requests of a run over one
-// entry to the registry when nothing is new.
+// TestOwnRecordRestsWhenNothingChanges counts an idle run's requests.
 func TestOwnRecordRestsWhenNothingChanges(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	p, _ := must.GetBoth(r.own(o, supply.OwnRecord{Owner: "a"}))(t)
@@ -121,8 +118,7 @@ func TestOwnRecordRestsWhenNothingChanges(t *testing.T) {
 	}
 }
 
-// TestOwnRecordHasAnOwner checks that a recreated namespace does not inherit
-// the versions of its predecessor, unless a takeover is requested.
+// TestOwnRecordHasAnOwner: a recreated namespace inherits nothing, but by takeover.
 func TestOwnRecordHasAnOwner(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	if _, _, err := r.own(o, supply.OwnRecord{Owner: "old"}); err != nil {

@@ -17,9 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
-// TestSyncParks follows an origin whose pack crashes the process that unpacks
-// it, and one whose pack is refused: a later run, which has only the registry,
-// waits an hour before it fetches again, then two.
+// TestSyncParks: after a crashing or refused pack a run waits an hour, then two.
 func TestSyncParks(t *testing.T) {
 	for _, tt := range []struct {
 		name     string

@@ -12,9 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// TestSyncScansTheSourceRepository has a clean module with a source repository
-// that is not: the version is held back, the reports are distinguished, and a
-// missing tag is an error.
+// TestSyncScansTheSourceRepository: a clean module with a bad source is held back.
 func TestSyncScansTheSourceRepository(t *testing.T) {
 	r, o, source := newRunner(t), newOrigin(t, "v1.0.0"), newOrigin(t, "v1.0.0")
 	source.tag("v1.1.0", "# insecure")

@@ -121,8 +121,7 @@ func TestParseSetNamesFileAndLine(t *testing.T) {
 	}
 }
 
-// TestSetPaths checks that paths in a depot file are relative to it, in any
-// working directory.
+// TestSetPaths: a depot file's paths are relative to it.
 func TestSetPaths(t *testing.T) {
 	dir := t.TempDir()
 	set := must.Get(supply.ParseSet(filepath.Join(dir, "depot.hcl"), []byte(`

@@ -21,16 +21,14 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// outcome is what a door does with a repository: the files of the package as it
-// is pulled, or the text of the error.
+// outcome is what a door does with a repository: files, or the error.
 type outcome struct {
 	files   string // separated by spaces
 	warning string // part of the warnings
 	refused string // part of the error
 }
 
-// TestShapes publishes and mirrors repositories as popular public modules have
-// them, and reads back what was stored.
+// TestShapes publishes and mirrors repositories shaped as popular ones.
 func TestShapes(t *testing.T) {
 	calls := func(source string) string { return "module \"x\" {\n  source = \"" + source + "\"\n}\n" }
 	both := func(o outcome) [2]outcome { return [2]outcome{o, o} }

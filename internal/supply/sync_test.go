@@ -197,8 +197,7 @@ func TestSyncFollowsTags(t *testing.T) {
 	r.want(r.versions(), "1.0.0", "1.1.0", "1.2.0")
 }
 
-// TestSyncTakesOneOfAPair: versions of a module that differ only after "+" are
-// one version to the tools.
+// TestSyncTakesOneOfAPair that differs only after "+".
 func TestSyncTakesOneOfAPair(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0+2")
 	leftOut := func(r *runner, want ...string) {
@@ -239,8 +238,7 @@ func TestSyncIgnores(t *testing.T) {
 	}
 }
 
-// TestSyncRefusesALinkOutOfTheModule checks that an origin cannot publish files
-// of this machine by a subdirectory that is a link.
+// TestSyncRefusesALinkOutOfTheModule: no origin publishes this machine's files.
 func TestSyncRefusesALinkOutOfTheModule(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t)
 	outside := t.TempDir()
@@ -277,8 +275,7 @@ func TestSyncReportsDrift(t *testing.T) {
 	r.want(r.apply(file), "adopt 1.0.0 published")
 }
 
-// TestSyncPublishesEditions moves a tag of the origin under the policy editions,
-// and lets somebody else publish an edition.
+// TestSyncPublishesEditions moves an origin's tag, beside another's edition.
 func TestSyncPublishesEditions(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	file := moduleEntry(o, `policy = "editions"`)
@@ -343,8 +340,7 @@ func TestSyncKeepsWhatCanBeInstalled(t *testing.T) {
 	r.want(r.plan(file), "adopt 1.3.0", "prune 1.2.0", "prune 1.1.0")
 }
 
-// TestSyncKeepsWhatHasNoSuccessor plans to remove a version because of one that
-// a scan holds back.
+// TestSyncKeepsWhatHasNoSuccessor: not removed for one that is held back.
 func TestSyncKeepsWhatHasNoSuccessor(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	r.apply(moduleEntry(o, ""))
@@ -358,8 +354,7 @@ func TestSyncKeepsWhatHasNoSuccessor(t *testing.T) {
 	r.want(r.versions(), "1.2.0")
 }
 
-// newScanner writes a scanner that finds one high problem in files with a
-// marker.
+// newScanner finds one high problem in files with a marker.
 func newScanner(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "scanner")
@@ -469,8 +464,7 @@ func TestApplyThatIsCutGoesOn(t *testing.T) {
 	r.want(r.apply(moduleEntry(o, "")), "present 1.1.0", "present 1.0.0")
 }
 
-// TestSyncRefusesWhatIsBroken has an origin with a version that clients cannot
-// load.
+// TestSyncRefusesWhatIsBroken: a version that clients cannot load.
 func TestSyncRefusesWhatIsBroken(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	o.tag("v1.1.0", "resorce \"a\" \"b\" {}")
@@ -483,8 +477,7 @@ func TestSyncRefusesWhatIsBroken(t *testing.T) {
 	r.want(r.apply(moduleEntry(o, "allow_invalid = true")), "publish 1.1.0 published", "present 1.0.0")
 }
 
-// TestSyncRepairs removes a part of a module and of a provider from the registry.
-// A run that is asked to, or the one that is due that day, pushes it again.
+// TestSyncRepairs pushes lost parts again, when asked or due.
 func TestSyncRepairs(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	src := depottest.NewRelease(t, depottest.NewKey(t, signing.KeyOptions{Name: "A"}), "linux_amd64", "darwin_arm64")
@@ -531,8 +524,7 @@ func (r *runner) lose(repo *oci.Repo, root oci.Manifest) {
 	}
 }
 
-// TestSyncRepairsEveryVersion: versions that the file does not select are looked at too, and
-// those that cannot be repaired are named by each run until they are whole.
+// TestSyncRepairsEveryVersion, unselected ones too, and names what it cannot.
 func TestSyncRepairsEveryVersion(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0")
 	all := moduleEntry(o, "")
@@ -573,9 +565,7 @@ func TestSyncRepairsEveryVersion(t *testing.T) {
 	problem("1.0.0", "")
 }
 
-// TestSyncRequests counts the requests to the registry for a new version: those
-// of publishing with a check, and those of the entry's record. Each other
-// version is examined once.
+// TestSyncRequests counts a new version's requests; others are examined once.
 func TestSyncRequests(t *testing.T) {
 	o, r := newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0"), newRunner(t)
 	for i, most := range []int{66, 5, 25} {
@@ -590,8 +580,7 @@ func TestSyncRequests(t *testing.T) {
 	}
 }
 
-// TestSyncLeavesOutOtherArtifacts: a tag of a repository that is a chart takes no place among
-// the versions that are kept; plan and run say that it is left out.
+// TestSyncLeavesOutOtherArtifacts: a chart takes no place among versions.
 func TestSyncLeavesOutOtherArtifacts(t *testing.T) {
 	r, reads := newRunner(t), &ocitest.Count{}
 	origin, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: reads})

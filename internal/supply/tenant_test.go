@@ -50,8 +50,7 @@ func (in *inside) untouched(t *testing.T) {
 	}
 }
 
-// newTenants returns a reader for tenants; allowed lists hosts at loopback
-// addresses.
+// newTenants returns a reader for tenants; allowed lists loopback hosts.
 func newTenants(t *testing.T, o supply.TenantsOptions, allowed ...string) *supply.Tenants {
 	t.Helper()
 	o.Guard = upstream.NewGuard(allowed)
@@ -87,8 +86,7 @@ func (r *runner) sync(from supply.Origins, source string) error {
 	return err
 }
 
-// TestTenantSources names sources that a tenant must not read, in each possible
-// form.
+// TestTenantSources names what a tenant must not read, in each form.
 func TestTenantSources(t *testing.T) {
 	in, o := newInside(t), newOrigin(t, "v1.0.0")
 	lead := newLead(t, in.host)
@@ -209,8 +207,7 @@ func TestTenantProviders(t *testing.T) {
 	}
 }
 
-// TestTenantReadsItsOwn lets a namespace read the addresses of okara's own
-// registry that it may use, and hosts that an administrator allowed.
+// TestTenantReadsItsOwn: own addresses, and hosts that were allowed.
 func TestTenantReadsItsOwn(t *testing.T) {
 	o := newOrigin(t, "v1.0.0")
 	r := newRunner(t)
@@ -235,8 +232,7 @@ func TestTenantReadsItsOwn(t *testing.T) {
 	other.want(other.versions(), "1.0.0")
 }
 
-// TestTenantSecretStaysWithItsHosts checks that a token is sent only to the
-// hosts of its secret.
+// TestTenantSecretStaysWithItsHosts: a token goes to its hosts only.
 func TestTenantSecretStaysWithItsHosts(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string][]string{}

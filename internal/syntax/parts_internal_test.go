@@ -9,8 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// TestDecodeParts decodes a file into two structs as into one: with the same
-// values, and the same errors at the same lines.
+// TestDecodeParts decodes into two structs as into one.
 func TestDecodeParts(t *testing.T) {
 	type block struct {
 		Name  string    `hcl:"name,label"`

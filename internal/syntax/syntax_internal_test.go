@@ -154,8 +154,7 @@ func TestCheckValue(t *testing.T) {
 	}
 }
 
-// FuzzParse compares the depth that is computed from the tokens with that of
-// the parsed tree.
+// FuzzParse compares the computed depth with the tree's.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"x = [1, {a = !b}]", "a {\n b = \"${c}%{if d}e%{else}f%{endif}\"\n}", "x = a ? b : c ? d : -e", "x = a[*].b[0].*.c", "x = <<A\n%{for b in c}${d}%{endfor}\nA\n",

@@ -30,9 +30,8 @@ func fixture(t *testing.T, name string) []byte {
 	return must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 }
 
-// TestSigstoreBundles checks bundles written by cosign (see
-// testdata/README.md), unchanged and modified, on registries with and without
-// the referrers API.
+// TestSigstoreBundles checks cosign's bundles (testdata/README.md), modified too, with and without
+// referrers.
 func TestSigstoreBundles(t *testing.T) {
 	key := must.Get(signing.ParseCosignPublicKey(fixture(t, "cosign.pub")))(t)
 	_, stranger := depottest.NewCosignKey(t)

@@ -19,8 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestWeakSignature: a signature of today that depends on SHA-1 is told, and is none where
-// one is required (RFC 9580, 9.5).
+// TestWeakSignature: SHA-1 of today is told, and none where required (RFC 9580, 9.5).
 func TestWeakSignature(t *testing.T) {
 	entity := must.Get(openpgp.NewEntity("Test", "", "", &packet.Config{Time: func() time.Time { return time.Unix(1e9, 0) }}))(t)
 	var public bytes.Buffer

@@ -97,8 +97,7 @@ func TestVerifyModule(t *testing.T) {
 	})
 }
 
-// TestVerifyModuleFindsOtherContent creates a manifest with a content digest
-// that differs from its archives.
+// TestVerifyModuleFindsOtherContent: a content digest unlike the archives.
 func TestVerifyModuleFindsOtherContent(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")

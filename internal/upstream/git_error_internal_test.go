@@ -12,8 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestGitError checks that git's message is unchanged, and that the error
-// matches the sentinel of package oci that decides about the exit code.
+// TestGitError: git's message, with the sentinel that decides the exit code.
 func TestGitError(t *testing.T) {
 	for _, c := range []struct {
 		err  error

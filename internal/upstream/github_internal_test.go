@@ -20,8 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// gitHub serves a small part of GitHub's API. Each counted request costs one of
-// the quota; 304 answers are free, as GitHub documents.
+// gitHub serves a part of GitHub's API; a counted request costs quota, 304 does not.
 type gitHub struct {
 	quota    atomic.Int64
 	reset    atomic.Int64 // seconds from now until there is a new quota
@@ -122,8 +121,7 @@ func TestGitHubWaitsForTheRateLimit(t *testing.T) {
 	}
 }
 
-// TestGitHubDoesNotWaitInVain reaches the limit in a call whose context ends
-// before the limit does.
+// TestGitHubDoesNotWaitInVain: the context ends before the limit does.
 func TestGitHubDoesNotWaitInVain(t *testing.T) {
 	srv, g := newGitHub(t, 0)
 	srv.reset.Store(int64(24 * time.Hour / time.Second))
@@ -159,8 +157,7 @@ func TestGitHubTarballAndErrors(t *testing.T) {
 	}
 }
 
-// TestGitHubSays answers one request in each way that GitHub documents, and in
-// some others.
+// TestGitHubSays: each way of answering that GitHub documents.
 func TestGitHubSays(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer func(http.ResponseWriter)
@@ -221,8 +218,7 @@ func TestGitHubSays(t *testing.T) {
 	}
 }
 
-// TestGitHubLongReleases reads a realistic page of a provider: a hundred
-// releases with their notes and files.
+// TestGitHubLongReleases reads a hundred releases with notes and files.
 func TestGitHubLongReleases(t *testing.T) {
 	const releases = 100
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -239,8 +235,7 @@ func TestGitHubLongReleases(t *testing.T) {
 	}
 }
 
-// TestGitHubFollows reads a renamed repository, and a list that announces a
-// further page after each page.
+// TestGitHubFollows a renamed repository, not endless pages.
 func TestGitHubFollows(t *testing.T) {
 	pages := 0
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// guarded returns a client as a server creates it for origins that its users
-// name.
+// guarded is a client as a server makes it for users' origins.
 func guarded(private ...string) *http.Client {
 	g := upstream.NewGuard(private)
 	return g.Client(&http.Transport{DialContext: g.Dial})

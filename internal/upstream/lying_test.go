@@ -20,8 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// endless writes text repeatedly until the client stops reading, and checks how
-// much that was.
+// endless writes until the client stops, and checks how much that was.
 func endless(t *testing.T, w io.Writer, text string) {
 	const limit = 64 << 20
 	piece, sent := []byte(strings.Repeat(text, 64<<10/len(text))), 0

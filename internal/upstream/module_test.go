@@ -48,8 +48,7 @@ func TestParseLocation(t *testing.T) {
 	}
 }
 
-// TestArchiveChecksum checks that an archive with a checksum in its address is
-// accepted only with matching bytes.
+// TestArchiveChecksum: an archive must match the address's checksum.
 func TestArchiveChecksum(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "archive") }))
 	t.Cleanup(srv.Close)
@@ -73,8 +72,7 @@ func TestArchiveChecksum(t *testing.T) {
 	}
 }
 
-// TestArchiveAsked follows the answers of addresses that name no archive, as
-// go-getter 1.8 does; the address of an archive is requested as it is written.
+// TestArchiveAsked follows answers as go-getter 1.8 does, but not an archive's own.
 func TestArchiveAsked(t *testing.T) {
 	var asked []string
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -145,8 +143,7 @@ func TestModuleRegistry(t *testing.T) {
 	}
 }
 
-// newGitRepo creates a repository with one commit per tag, and returns its
-// location and the commits.
+// newGitRepo makes a commit a tag, and returns location and commits.
 func newGitRepo(t *testing.T, tags ...string) (upstream.Location, []string) {
 	t.Helper()
 	dir := t.TempDir()

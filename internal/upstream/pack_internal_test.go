@@ -12,8 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// FuzzPack sums up packs. An accepted pack is within the bound, a refusal has
-// its own message, and a pack is not refused with a higher bound.
+// FuzzPack: accepted packs are bounded, refusals have a message.
 func FuzzPack(f *testing.F) {
 	const head = "PACK\x00\x00\x00\x02\x00\x00\x00"
 	blob := append([]byte("\x36"), packed(f, "a blob")...)

@@ -26,8 +26,7 @@ const (
 "signing_keys":{"gpg_public_keys":[{"key_id":"K","ascii_armor":"A"}]},"packages":{"linux_amd64":{"hashes":["zh:abcd","h1:x="]}}}`
 )
 
-// origin serves a registry and a mirror, and fails a test that sends the token
-// with a request for a file.
+// origin serves a registry and mirror, and fails if files get the token.
 func origin(t *testing.T) *url.URL {
 	t.Helper()
 	mux := http.NewServeMux()

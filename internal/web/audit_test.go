@@ -13,8 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// changes records actions of an admin, and hostile records that try to escape from the
-// page.
+// changes records an admin's acts, and hostile records.
 func (s *stateSite) changes() {
 	for _, c := range [][]any{
 		{"action", "publish", "kind", "module", "address", "net/vpc/aws", "version", "1.0.0", "digest", "sha256:" + strings.Repeat("a1", 32), "rule", "publish:module:net/**"},
@@ -25,8 +24,7 @@ func (s *stateSite) changes() {
 	}
 }
 
-// TestAuditPage shows the newest first, with filters and downloads of the same records,
-// and no part of a record is markup.
+// TestAuditPage: newest first, filters, downloads, no markup of records.
 func TestAuditPage(t *testing.T) {
 	s := newStateSite(t)
 	says := func(path string, want ...string) string {

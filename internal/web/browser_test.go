@@ -14,9 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// newBusy returns a server with everything that pages can show: modules and providers,
-// states, a depot, instances in each phase, and records of changes, including hostile
-// data that tries to escape from a page.
+// newBusy is a server with everything that pages show, hostile data included.
 func newBusy(t *testing.T) *whole {
 	t.Helper()
 	w := newWholeOf(t, portaltest.Shop, map[string][]string{
@@ -80,9 +78,7 @@ func TestBrowser(t *testing.T) {
 	w.unchanged(t, tags, commits)
 }
 
-// TestBrowserHome starts at the first page: its search has the focus first, and it leads
-// to launching an instance and to approving a version; the page of a module leads to its
-// template.
+// TestBrowserHome: search has the focus; it leads to launching and approving, modules to templates.
 func TestBrowserHome(t *testing.T) {
 	b := webtest.New(t)
 	w := newBusy(t)

@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestCallers checks that a module lists its callers: those whose newest version calls it
-// and which the caller may read, without a request to the registry, and within the bound.
+// TestCallers: a module lists its readable callers, without requests, bounded.
 func TestCallers(t *testing.T) {
 	s := newSiteOf(t, nil, access.Policy{Tokens: callers()})
 	call := func(source string) map[string]string {

@@ -38,9 +38,8 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// whole is a server with all pages over one registry: the catalog, states, instances, and
-// those for administrators. Names with alpha are visible to the reader, with beta to the
-// publisher, and with gamma to the admin alone.
+// whole is a server with all pages. Names with alpha are the reader's, beta the publisher's, gamma
+// the admin's.
 type whole struct {
 	stateSite
 	host string
@@ -71,8 +70,7 @@ template "shut/gammatemplate" {
 	return w
 }
 
-// newWholeOf has the given templates, and callers with the given rights in addition to
-// the admin.
+// newWholeOf has the given templates, and callers beside the admin.
 func newWholeOf(t *testing.T, templates string, given map[string][]string) *whole {
 	t.Helper()
 	w := &whole{host: ocitest.New(t, ocitest.Quirks{})}
@@ -220,8 +218,7 @@ func (v *visitor) get(t *testing.T, path string) answer {
 
 var hrefs = regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
 
-// crawl follows every link to a page from the first page and from "Me", and returns the
-// answers by path.
+// crawl follows every link from the first page and "Me", and returns answers by path.
 func (v *visitor) crawl(t *testing.T) map[string]answer {
 	t.Helper()
 	const most = 600

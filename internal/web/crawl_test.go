@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// probes returns pages of items that the caller may not see, and lists and searches that
-// could reveal them.
+// probes returns what the caller may not see, and what could reveal it.
 func probes() []string {
 	return []string{
 		"modules/shut", "modules/shut/gammamodule/aws", "modules/shut/gammamodule/aws/1.0.0", "modules/shut/gammamodule/aws/1.0.0/inputs", "modules/shut/gammamodule/aws/1.0.0/security",
@@ -30,8 +29,7 @@ var (
 	secrets = regexp.MustCompile(`PLANTED-[a-z-]+`)
 )
 
-// unreadable returns a name in an answer that the caller may not see and that is not part
-// of its own request.
+// unreadable returns a name in an answer that the caller may not see.
 func (a answer) unreadable(caller, path string) string {
 	for whose, of := range names {
 		if caller == whose || caller == admin {
@@ -117,8 +115,7 @@ func TestCrawl(t *testing.T) {
 	w.unchanged(t, tags, commits)
 }
 
-// look returns every page that a caller finds, and the probes. It crawls twice: a page
-// adds the items that it shows to the index, so the second result is stable.
+// look returns every page found, and the probes, after two crawls.
 func (w *whole) look(t *testing.T, caller string) map[string]answer {
 	t.Helper()
 	v := w.login(t, caller)

@@ -13,8 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// TestCut allows at most a hundred rows in a table, with links to the others; the tabs
-// count all rows.
+// TestCut: a hundred rows a table, with links to more; tabs count all.
 func TestCut(t *testing.T) {
 	s := New(t, rights.AnonymousAll()...)
 	const n = 130
@@ -100,8 +99,7 @@ func TestMissingRight(t *testing.T) {
 	}
 }
 
-// TestLaunchedFrom lists on the page of a module the templates that launch instances of
-// it.
+// TestLaunchedFrom lists the templates on a module's page.
 func TestLaunchedFrom(t *testing.T) {
 	w := newWhole(t)
 	w.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})

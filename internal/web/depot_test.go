@@ -43,8 +43,7 @@ func (d *depotDouble) Approve(_ context.Context, a web.Approval) (web.Approved, 
 
 const waitingDigest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-// fill sets a view with one of each kind, including hostile data that tries to escape
-// from the page.
+// fill sets one of each kind, hostile data included.
 func (d *depotDouble) fill(now time.Time) {
 	const evil = "\"'></td><script>alert(1)</script>\u202e\x1b[31m"
 	d.view = web.DepotView{

@@ -17,8 +17,7 @@ import (
 // Findings implements [web.Doctor].
 func (s *stateSite) Findings(context.Context, time.Time) []web.Finding { return s.findings }
 
-// findings returns one of each verdict, including a hostile one that tries to escape from
-// the page.
+// findings returns one of each verdict, a hostile one included.
 func findings() []web.Finding {
 	return []web.Finding{
 		{About: "Queue", State: "0 waiting", Meaning: "All is done."},

@@ -60,8 +60,7 @@ func newSiteThat(t testing.TB, require map[string]trust.Policy, anonymous ...rig
 	return newSiteOf(t, require, access.Policy{Anonymous: anonymous})
 }
 
-// newSiteOf starts a site with an access policy; change may adjust the options of the
-// protocols.
+// newSiteOf starts a site; change may adjust the protocols' options.
 func newSiteOf(t testing.TB, require map[string]trust.Policy, policy access.Policy, change ...func(*registry.Options)) *site {
 	t.Helper()
 	host := ocitest.New(t, ocitest.Quirks{})

@@ -23,10 +23,8 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// TestForgedManifest puts manifests into a public repository that name the digests of a
-// private one, in a registry that accepts such manifests but serves no blob of another
-// repository. The pages have cached the private content in memory and on disk already,
-// and must not show it through the public repository.
+// TestForgedManifest: a public repository's manifests name a private one's digests. Pages that have
+// cached the private content must not show it.
 func TestForgedManifest(t *testing.T) {
 	s := newSiteOf(t, nil, access.Policy{Tokens: callers(), Anonymous: []rights.Scope{
 		{Action: rights.Read, Kind: addr.KindModule, Glob: "open/**"}, {Action: rights.Read, Kind: addr.KindProvider, Glob: "open/**"},

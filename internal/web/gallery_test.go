@@ -78,8 +78,7 @@ func (s *site) described(t *testing.T, address, version string, age time.Duratio
 	s.forgetTimes(t, address)
 }
 
-// forgetTimes changes the versions of a module to what an older okara wrote, without
-// times of publication.
+// forgetTimes makes versions an older okara's, without times.
 func (s *site) forgetTimes(t *testing.T, address string) {
 	t.Helper()
 	r := depottest.MustRepo(t, s.client, s.layout.Module(depottest.MustModule(t, address, "1.0.0").Module))
@@ -109,8 +108,7 @@ func (s *site) mirror(t *testing.T) {
 	must.Get(s.depot.MirrorProvider(t.Context(), release, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{}))(t)
 }
 
-// newGallery returns a site with the content of a company after a year, and content that
-// is hard to show. Callers need the token of the admin.
+// newGallery is a company after a year, and what is hard to show, for the admin.
 func newGallery(t *testing.T) *site {
 	t.Helper()
 	now := clock()

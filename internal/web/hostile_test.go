@@ -140,8 +140,7 @@ func sarif(n int) string {
 	return `{"version":"2.1.0","runs":[{"tool":{"driver":{"name":"trivy","rules":[` + strings.Join(rules, ",") + `]}},"results":[` + strings.Join(results, ",") + `]}]}`
 }
 
-// providerDocs returns pages as tfplugindocs writes them, and some that look hand-written
-// and old.
+// providerDocs returns pages of tfplugindocs, and old ones.
 func providerDocs() map[string]string {
 	return map[string]string{
 		"index.md": "---\npage_title: \"dns Provider\"\nsubcategory: \"\"\ndescription: |-\n  Manages names.\n---\n\n# dns Provider\n\nManages names. See [a record](resources/record.md).\n\n## Example Usage\n\n```terraform\nprovider \"dns\" {\n  server = \"192.0.2.1\"\n}\n```\n",

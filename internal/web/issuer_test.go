@@ -115,8 +115,7 @@ func TestIssuerLogin(t *testing.T) {
 	}
 }
 
-// TestLoginWithoutIssuer: a static token logs in beside an issuer, or instead of one that does
-// not answer, only where that is configured.
+// TestLoginWithoutIssuer: a static token beside an issuer, only if configured.
 func TestLoginWithoutIssuer(t *testing.T) {
 	now := time.Now()
 	for _, on := range []bool{false, true} {

@@ -56,9 +56,8 @@ func TestBrowserKeyboard(t *testing.T) {
 	}
 }
 
-// TestBrowserSearch opens the search with "/", gets suggestions while typing, and narrows
-// the results by their facets. Documented resources of a provider are found, and without
-// script all of it works except suggestions.
+// TestBrowserSearch: "/", suggestions, facets, documented resources; without script all but
+// suggestions.
 func TestBrowserSearch(t *testing.T) {
 	b := webtest.New(t)
 	s := newGallery(t)

@@ -59,8 +59,7 @@ type house struct {
 	audit *webtest.Audit
 }
 
-// newHouse starts pages of a guard with these options, below the path base, as behind a
-// proxy.
+// newHouse starts pages of a guard, below base as behind a proxy.
 func newHouse(t testing.TB, o access.Options, base string) *house {
 	t.Helper()
 	h := &house{audit: &webtest.Audit{}}

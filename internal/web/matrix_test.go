@@ -22,8 +22,7 @@ import (
 
 func token(name string) string { return "oks_" + name + "_" + strings.Repeat("x", 24) }
 
-// callers returns the callers other than anonymous: a reader of one namespace, a
-// publisher of another, an admin, and a caller whose right covers no item.
+// callers: a reader, a publisher, an admin, and one whose right covers nothing.
 func callers() []statictoken.Token {
 	var all []statictoken.Token
 	for name, scope := range map[string]rights.Scope{
@@ -115,8 +114,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestDownloadsPage shows downloads: only of versions that exist, and neither lookups nor
-// partial downloads.
+// TestDownloadsPage: only of versions, no lookups or parts.
 func TestDownloadsPage(t *testing.T) {
 	s := New(t, rights.AnonymousRead()...)
 	s.full(t)

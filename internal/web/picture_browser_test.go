@@ -58,8 +58,7 @@ func (a *album) wants(name string) bool {
 	return false
 }
 
-// TestPictures writes screenshots of all pages for review: make screenshots. No test
-// compares them. OKARA_SCREENSHOTS_OF selects some: names, or prefixes with a *.
+// TestPictures writes screenshots (make screenshots), of OKARA_SCREENSHOTS_OF or all.
 func TestPictures(t *testing.T) {
 	dir := os.Getenv("OKARA_SCREENSHOTS")
 	if dir == "" {

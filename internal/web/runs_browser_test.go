@@ -12,8 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestBrowserRun confirms a plan in a browser, and reads the log of its apply to the end,
-// with script and without.
+// TestBrowserRun confirms a plan and reads its log, with and without script.
 func TestBrowserRun(t *testing.T) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {

@@ -17,8 +17,7 @@ import (
 // planText is the output of a plan, with hostile text that tries to escape from a page.
 const planText = "\x1b[1mOpenTofu will perform the following actions:\x1b[0m\n\n  # aws_vpc.main will be created\n  + resource \"aws_vpc\" \"main\" {\n      + id = (known after apply)\n    }\n\n</pre><script>alert(1)</script>\nPlan: 1 to add, 0 to change, 0 to destroy.\n"
 
-// runs enqueues runs of an existing workspace: one that was applied, one that failed, one
-// whose plan waits, and one queued after it.
+// runs enqueues runs: applied, failed, waiting for a decision, queued.
 func (w *whole) runs(t *testing.T, organization, workspace string) (waiting string) {
 	t.Helper()
 	r := w.api
@@ -51,8 +50,7 @@ func (v *visitor) form(t *testing.T, path string) url.Values {
 	return form
 }
 
-// TestRunPages opens the pages of runs of a workspace and decides about them, as a caller
-// that may run and as one that may only read.
+// TestRunPages: who may run decides, who may read sees.
 func TestRunPages(t *testing.T) {
 	w := newWholeOf(t, "", map[string][]string{
 		reader: {"read:state:shop"}, publisher: {"read:state:shop", "run:state:shop/default"}, wrong: {"read:state:other", "run:state:other"},

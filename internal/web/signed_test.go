@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// TestSignedLater shows a signature once the list of versions has its tag or its event,
-// without a cost for a cached page.
+// TestSignedLater: a signature shows once the list has it, at no cost.
 func TestSignedLater(t *testing.T) {
 	var passed atomic.Int64
 	start := time.Now()

@@ -34,9 +34,7 @@ const (
 	visited        = 1_000    // modules whose pages were opened
 )
 
-// newLarge returns a site with that many modules and providers, of which the first module
-// and acme/dns were published: every other module answers as the first one does. Its
-// clock stands still, since lists are read again in the background now and then.
+// newLarge has many modules and providers that answer as the first. Its clock stands still.
 func newLarge(b testing.TB) *site {
 	b.Helper()
 	start := time.Now()

@@ -153,8 +153,7 @@ func formKey(t *testing.T, body string) string {
 	return m[1]
 }
 
-// Secrets that are planted in states: marked as sensitive, with a sensitive name, and an
-// output.
+// Secrets planted in states: marked, by name, and an output.
 const (
 	plantedMark   = "PLANTED-by-mark"
 	plantedName   = "PLANTED-by-name"
@@ -202,8 +201,7 @@ func shopState(serial int, size string) string {
 	return string(b)
 }
 
-// shop writes the states: two workspaces, one of them with a hostile lock that tries to
-// escape from the page, one encrypted by the tool, and one of another team.
+// shop writes states: one with a hostile lock, one encrypted, one of others.
 func (s *stateSite) shop(t *testing.T) {
 	t.Helper()
 	s.put(t, "shop", "default", shopState(1, "db.small"), shopState(2, "db.large"))

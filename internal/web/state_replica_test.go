@@ -10,9 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestStateReplicas shows how far the replicas of a state are behind, on the page of its
-// versions and on their own pages, and does not reveal replicas that the caller may not
-// read.
+// TestStateReplicas: how far replicas are behind; unreadable ones are not revealed.
 func TestStateReplicas(t *testing.T) {
 	s := newStateSite(t)
 	s.put(t, "shop", "default", shopState(1, "a"), shopState(2, "b"))
@@ -49,8 +47,7 @@ func TestStateReplicas(t *testing.T) {
 	}
 }
 
-// TestStateReplicaElsewhere shows the command that tells how far a replica is behind, if
-// its original is in another registry or the caller may not read it.
+// TestStateReplicaElsewhere shows the command for an original out of reach.
 func TestStateReplicaElsewhere(t *testing.T) {
 	s, other := newStateSite(t), newStateSite(t)
 	other.put(t, "shop", "default", shopState(1, "a"))

@@ -104,8 +104,7 @@ func TestStatePartly(t *testing.T) {
 	}
 }
 
-// TestShowSensitiveState shows one value, to a caller that may read the state, with the
-// form of its page.
+// TestShowSensitiveState shows one value to a reader, by the page's form.
 func TestShowSensitiveState(t *testing.T) {
 	s := newStateSite(t)
 	s.shop(t)
@@ -234,8 +233,7 @@ func TestNoStates(t *testing.T) {
 	}
 }
 
-// TestParts switches parts of the pages off: their addresses answer 404, and no menu has
-// them.
+// TestParts: parts switched off answer 404, without a menu.
 func TestParts(t *testing.T) {
 	all := map[string]string{"states": "states", "catalog": "search?q=x", "doctor": "doctor", "audit": "audit"}
 	for part, path := range all {

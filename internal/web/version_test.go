@@ -60,8 +60,7 @@ func TestCompareNothing(t *testing.T) {
 	}
 }
 
-// TestRequired shows the key that signed a version on its page, and for an unsigned
-// version the reason why it is not served.
+// TestRequired: a version's key, or why it is not served.
 func TestRequired(t *testing.T) {
 	key, public := depottest.NewCosignKey(t)
 	require := map[string]trust.Policy{addr.KindModule: {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{public}}}
@@ -85,8 +84,7 @@ func TestRequired(t *testing.T) {
 	}
 }
 
-// TestSatisfied checks, for each required provider, which versions on this server are
-// shown.
+// TestSatisfied: which versions here fit a required provider.
 func TestSatisfied(t *testing.T) {
 	s := New(t, rights.AnonymousRead()...)
 	s.provider(t, "1.2.3")
@@ -147,8 +145,7 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// TestVersionSummaries shows the details of each manifest in the list of versions, reads
-// at most as many at once as the bound allows, and makes no requests once all are known.
+// TestVersionSummaries: bounded reads a page, none once all is known.
 func TestVersionSummaries(t *testing.T) {
 	s := New(t, rights.AnonymousRead()...)
 	for i := range 43 { // the list looks at 20 whose time okara has not recorded

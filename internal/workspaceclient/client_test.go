@@ -73,8 +73,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestCreate sends the settings of a workspace, and distinguishes an existing workspace
-// from a refused body.
+// TestCreate tells an existing workspace from a refused body.
 func TestCreate(t *testing.T) {
 	there := false
 	c, requests := newServer(t, func(r *http.Request) (int, string) {

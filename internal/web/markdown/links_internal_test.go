@@ -10,8 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// TestRewriteLinks checks where links and images of a text lead: into its archive, to
-// another site, or nowhere.
+// TestRewriteLinks: into the archive, elsewhere, or nowhere.
 func TestRewriteLinks(t *testing.T) {
 	at := Location{Key: "test", Dir: "docs", File: func(name string, image bool) string {
 		if image {

@@ -18,8 +18,7 @@ import (
 // safeElements are the elements that may remain in an untrusted text.
 var safeElements = strings.Fields("html head body h2 h3 h4 h5 h6 p br hr blockquote pre code ul ol li em strong b i del kbd sub sup details summary table thead tbody tr th td dl dt dd span div input a s ins small picture source img")
 
-// checkSafe reports everything in a page that could act, load or look like a part of
-// okara.
+// checkSafe reports what could act, load or pretend.
 func checkSafe(t *testing.T, text string) {
 	t.Helper()
 	doc := must.Get(html.Parse(strings.NewReader(text)))(t)
@@ -194,8 +193,7 @@ func TestMarkdownLarge(t *testing.T) {
 	}
 }
 
-// TestDescriptions renders emphasis, links and code in the description of an input, and
-// leaves everything else as written.
+// TestDescriptions renders emphasis, links and code only.
 func TestDescriptions(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"plain", "The range of addresses.", "The range of addresses."},
@@ -230,8 +228,7 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
-// TestMarkdownBusy shows a text as it was written while too many wait for a place, and
-// renders it later. A text that is rendered already needs no place.
+// TestMarkdownBusy: text as written while there is no place.
 func TestMarkdownBusy(t *testing.T) {
 	m := New(time.Now, nil)
 	m.Descriptions([]string{"`a`"})

@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// TestThemeCookie keeps the theme in a cookie like that of a session, for this server
-// alone; the next page uses it, and it can be deleted.
+// TestThemeCookie keeps the theme for this server alone.
 func TestThemeCookie(t *testing.T) {
 	keys := must.Get(keyring.New([]keyring.Key{{Secret: make([]byte, 32)}}))(t)
 	for _, c := range []struct {
