@@ -9,8 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// FuzzParseDocker checks that no error of the parser contains a value of the
-// file, and that keys apply only to their host.
+// FuzzParseDocker: no error has a value; keys are for their host.
 func FuzzParseDocker(f *testing.F) {
 	f.Add([]byte(`{"auths": {"ghcr.io": {"auth": "b2N0b2NhdDpzM2NyM3Q="}}, "credHelpers": {"x": "y"}, "credsStore": "z"}`), false)
 	f.Add([]byte(`{"https://index.docker.io/v1/": {"auth": "dTpw"}}`), true)

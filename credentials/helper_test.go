@@ -111,8 +111,7 @@ func TestHelperThatHangsIsCutOff(t *testing.T) {
 	}
 }
 
-// TestExpiry checks that a helper is asked again shortly before its answer
-// expires, if the secret contains an expiry time.
+// TestExpiry: a helper is asked again before a known end.
 func TestExpiry(t *testing.T) {
 	start := time.Unix(1_800_000_000, 0)
 	end := start.Add(10 * time.Minute).Unix()

@@ -24,8 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestMain lets the test binary act as a credential helper: a link to it named
-// docker-credential-NAME behaves as specified in the file NAME.json beside it.
+// TestMain acts as a credential helper by the name docker-credential-NAME, as NAME.json says.
 func TestMain(m *testing.M) {
 	if name, ok := strings.CutPrefix(strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe"), "docker-credential-"); ok {
 		self, err := exec.LookPath(os.Args[0]) // Docker starts helpers by name
@@ -37,8 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// helperScript specifies the behaviour of a fake helper. Its calls are recorded
-// in NAME.log, one per line.
+// helperScript is a fake helper, with calls in NAME.log.
 type helperScript struct {
 	Answers map[string][2]string // server URL to user name and secret
 	Raw     string               // answer of get instead

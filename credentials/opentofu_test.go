@@ -107,8 +107,7 @@ func TestTokenVariables(t *testing.T) {
 	}
 }
 
-// TestServiceToken checks that the token for a service is returned unchanged,
-// and never a credential for a registry.
+// TestServiceToken: a service's token, never a registry's credential.
 func TestServiceToken(t *testing.T) {
 	tests := []struct {
 		name, variable, config, want string

@@ -11,8 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestOrder removes the sources one by one: each must win over all later ones
-// when all are equally specific.
+// TestOrder removes sources one by one: each wins over later ones.
 func TestOrder(t *testing.T) {
 	const host = "registry.example.com"
 	m := newMachine(t, "linux")
@@ -118,8 +117,7 @@ func TestSpecificity(t *testing.T) {
 	}
 }
 
-// TestExplicitLosesToLongerPath checks the documented rule, which contradicts
-// the intuition that explicit settings always win.
+// TestExplicitLosesToLongerPath, as documented, against intuition.
 func TestExplicitLosesToLongerPath(t *testing.T) {
 	m := newMachine(t, "linux")
 	m.file("home/.docker/config.json", auths("registry.example.com/acme", "file:x"))

@@ -69,8 +69,7 @@ func TestRealRegistries(t *testing.T) {
 	})
 }
 
-// TestRotatedPassword changes the password during a run: the helper is asked
-// once more, and not again when the registry refuses the new one as well.
+// TestRotatedPassword: the helper is asked once more, not twice.
 func TestRotatedPassword(t *testing.T) {
 	guards(t, func(t *testing.T, g *ocitest.Guard) {
 		m := newMachine(t, "linux")
@@ -106,9 +105,7 @@ func TestRotatedPassword(t *testing.T) {
 	})
 }
 
-// TestNextSource has a credential that the registry does not know in the first
-// source: the next source is used, unless the first one was given to okara
-// itself.
+// TestNextSource: an unknown credential lets the next source be used, unless it was given to okara.
 func TestNextSource(t *testing.T) {
 	guards(t, func(t *testing.T, g *ocitest.Guard) {
 		m := newMachine(t, "linux")

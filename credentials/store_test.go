@@ -22,8 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestFilesOfRealTools reads files written by the packages behind docker login
-// and oras login.
+// TestFilesOfRealTools: of docker login and oras login.
 func TestFilesOfRealTools(t *testing.T) {
 	want := map[string]oci.Credential{
 		"ghcr.io":         basic("octocat", "p:w"),

@@ -232,8 +232,7 @@ func TestEmbedded(t *testing.T) {
 		})
 	}
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
-	// A publisher that may not read a state cannot get a blob of it by a mount,
-	// in whichever part of the request the names are written.
+	// A mount gives nobody a blob of a state that they may not read.
 	secret := oci.BytesBlob("text/plain", []byte("secret"))
 	bank, m := f.repo(t, "acme/state/bank"), must.Fixed(artifact.NewBare("application/x.state", nil))
 	must.Fixed(bank.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{secret, oci.EmptyBlob()}, Root: m}))
@@ -267,15 +266,13 @@ func TestEmbedded(t *testing.T) {
 	if _, err := c.Module(t.Context(), f.services(t, c).Modules, "net/vpc/aws", "1.0.0"); err != nil {
 		t.Error(err)
 	}
-	// The server itself lists a push of a publisher that may not write the
-	// catalog.
+	// The server lists a push of one who may not write the catalog.
 	publisher := *f
 	publisher.client = as(publisherToken)
 	publisher.module(t, "net/dns/aws", "1.0.0", map[string]string{"main.tf": ""})
 	if _, body := ask(t, http.MethodGet, f.url(t, "/v1/modules"), "Authorization", "Bearer "+readerToken); !strings.Contains(string(body), "net/dns/aws/1.0.0") {
 		t.Errorf("a version that was pushed is not listed: %s", body)
 	}
-	// The registry routes do not protect a version from changes; the publishing
-	// routes do.
+	// Publishing protects a version, the registry routes do not.
 	publisher.module(t, "net/dns/aws", "1.0.0", map[string]string{"main.tf": "# other"})
 }

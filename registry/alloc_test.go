@@ -22,8 +22,7 @@ func (d *discard) Header() http.Header         { return d.h }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(status int)      { d.status = status }
 
-// warmAllocations is the maximum number of allocations of a warm answer,
-// including the multiplexer of net/http. It may only be lowered.
+// warmAllocations is the most of a warm answer; it may only fall.
 const warmAllocations = 48
 
 // TestWarmAllocations checks that a warm answer is copied, not created: its

@@ -12,8 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestGzip requests one answer in both encodings, and one that is too small for
-// gzip.
+// TestGzip requests both encodings, and what is too small.
 func TestGzip(t *testing.T) {
 	f := newFront(t, nil)
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})

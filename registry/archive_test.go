@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// moduleLink publishes a module whose archive has about size bytes and returns
-// the archive and its link.
+// moduleLink publishes a module of about size bytes: archive and link.
 func (f *front) moduleLink(t testing.TB, size int) ([]byte, *url.URL) {
 	t.Helper()
 	noise := make([]byte, size)
@@ -126,9 +125,7 @@ func TestArchiveLinkFixed(t *testing.T) {
 	}
 }
 
-// TestArchiveRedirect checks that clients are redirected to the registry's own
-// storage, but never for HEAD, and that archives are streamed to clients that
-// cannot reach it.
+// TestArchiveRedirect: clients go to the registry's storage, not for HEAD, or get a stream.
 func TestArchiveRedirect(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{RedirectBlobs: "https://storage.example.com/blobs/"})
 	f := newFrontAt(t, host, nil, nil)
@@ -146,10 +143,8 @@ func TestArchiveRedirect(t *testing.T) {
 	}
 }
 
-// TestArchiveVerifiedByClient checks that the zip of a provider or module is
-// not hashed for a tool that does so itself, unless a cache could serve it to
-// others or the link has no checksum. For all other clients everything is
-// hashed.
+// TestArchiveVerifiedByClient: a zip is not hashed for a tool that does it, unless a cache could
+// serve it on, or the link lacks the sum.
 func TestArchiveVerifiedByClient(t *testing.T) {
 	lie := &ocitest.Fault{Match: ocitest.On("GET", "blob"), Times: -1, Do: ocitest.Corrupt}
 	const at = "/v1/providers/acme/dns/1.2.3/download/linux/amd64"

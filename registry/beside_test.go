@@ -21,9 +21,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// TestBesideAtOnce changes the built-in registry through its own /v2/, as the
-// commands do: the front-end serves each change with the next request, although
-// none of its cached values has expired.
+// TestBesideAtOnce changes the built-in registry by /v2/: the next request shows it, whatever is
+// cached.
 func TestBesideAtOnce(t *testing.T) {
 	h, key := ocitest.Handler(t, ocitest.Quirks{}), newCosign()
 	inner := httptest.NewServer(h)

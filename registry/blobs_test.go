@@ -20,8 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
-// newCached starts a front-end that caches blobs in a directory, and publishes
-// a module.
+// newCached caches blobs in a directory, and publishes a module.
 func newCached(t *testing.T, transport http.RoundTripper) (f *front, file string, archive []byte, link *url.URL) {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,8 +46,7 @@ func exists(file string) func() bool {
 	return func() bool { _, err := os.Stat(file); return err == nil }
 }
 
-// TestBlobCache checks that a blob on disk needs no request to the registry,
-// and that a missing file is tolerated.
+// TestBlobCache: a blob on disk needs no request; a missing file is fine.
 func TestBlobCache(t *testing.T) {
 	f, file, archive, link := newCached(t, nil)
 	f.count.Take()
@@ -78,8 +76,7 @@ func TestBlobCache(t *testing.T) {
 	f.download(t, link, archive)
 }
 
-// TestBlobCacheOutage restarts the front-end while its registry is down: blobs
-// on disk are still served by links that were made before.
+// TestBlobCacheOutage: cached blobs are served without the registry.
 func TestBlobCacheOutage(t *testing.T) {
 	f, file, archive, link := newCached(t, nil)
 	f.download(t, link, archive)
@@ -94,8 +91,7 @@ func TestBlobCacheOutage(t *testing.T) {
 	}
 }
 
-// TestFiles checks that a registry in this process gets no request for a blob
-// whose file is available.
+// TestFiles: a registry in process is not asked for a blob with a file.
 func TestFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data")
 	f := newFront(t, func(o *server.Options) {

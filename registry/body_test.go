@@ -17,8 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// greedy is a server with every route that takes a body, on which each handler
-// reads all of the body, forms first.
+// greedy has every route with a body, all of which handlers read.
 func greedy(t testing.TB) *front {
 	reads := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_ = r.FormValue("from")

@@ -85,8 +85,7 @@ func (f *front) ids(t testing.TB, path, token string) []string {
 	return nil
 }
 
-// TestModuleLists reads all pages of the lists, as a caller that may read
-// everything and as one that may read a part.
+// TestModuleLists reads all pages, for all rights and for some.
 func TestModuleLists(t *testing.T) {
 	const partly, publisher = "oks_partly_0123456789abcdefghij", "oks_all_0123456789abcdefghij"
 	f := newFront(t, func(o *server.Options) {
@@ -186,8 +185,7 @@ func TestModuleDetail(t *testing.T) {
 	}
 }
 
-// TestListNamesWhatIsNotOffered: through a server too a list says which versions are not
-// offered beside another one, and that a cache answered, which the catalog logs once.
+// TestListNamesWhatIsNotOffered, and that a cache answered, by a server too.
 func TestListNamesWhatIsNotOffered(t *testing.T) {
 	o := oci.Options{Transport: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{CachedList: true})}, PlainHTTP: true}
 	w := newWalk(t, depottest.VPC().Item(), nil, o.Transport, t.TempDir(), "list")

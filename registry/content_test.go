@@ -118,9 +118,7 @@ func TestContentTags(t *testing.T) {
 	must.Match(t, "value", decode[struct{ Tags []string }](t, body).Tags, want)
 }
 
-// TestContentStreams checks that an archive is streamed in chunks, from the
-// registry or from its storage, and counts as a download
-// unless it is only checked.
+// TestContentStreams: archives stream in chunks, and count unless only checked.
 func TestContentStreams(t *testing.T) {
 	f := newFront(t, private(t))
 	archive := f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": strings.Repeat("# x", 100_000)})

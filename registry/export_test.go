@@ -4,8 +4,7 @@ package registry
 
 import "testing"
 
-// FillPulls reserves the disk space for packages from origins, except the last
-// bytes, until free is called.
+// FillPulls reserves the packages' disk space until free.
 func (h *Handler) FillPulls(t *testing.T, left int64) (free func()) {
 	t.Helper()
 	if !h.s.pull.packages.disk.TryAcquire(maxPulled - left) {

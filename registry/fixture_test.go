@@ -39,15 +39,13 @@ type front struct {
 	layout  addr.Layout
 }
 
-// newFront starts a front-end on a registry in memory. change modifies its
-// options.
+// newFront starts a front-end in memory; change modifies options.
 func newFront(t testing.TB, change func(*server.Options)) *front {
 	t.Helper()
 	return newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), nil, change)
 }
 
-// newFrontAt is newFront for a registry that is already running, through a
-// transport that may break requests.
+// newFrontAt is newFront on a running registry, by a transport.
 func newFrontAt(t testing.TB, host string, transport http.RoundTripper, change func(*server.Options)) *front {
 	t.Helper()
 	count := &ocitest.Count{Base: transport}
@@ -122,8 +120,7 @@ type release struct {
 	bare      bool // no hashes in the index, as made by other tools
 }
 
-// provider pushes a release and returns it with the zip of each platform, which
-// all differ.
+// provider pushes a release, each platform's zip different.
 func (f *front) provider(t testing.TB, rel release) release {
 	t.Helper()
 	p := must.Fixed(addr.ParseProvider(rel.address))
@@ -182,8 +179,7 @@ func (f *front) provider(t testing.TB, rel release) release {
 	return rel
 }
 
-// clock is a clock that advances only when a test does so, even while the
-// server reads it in the background.
+// clock advances only when a test does so.
 type clock struct {
 	start  time.Time
 	passed atomic.Int64
@@ -202,8 +198,7 @@ func servedKey(k signing.PublicKey) artifact.SigningKey {
 	return artifact.SigningKey{KeyID: k.ID, ASCIIArmor: k.Armor}
 }
 
-// testSigner is one key for the whole test binary, because creating one takes
-// long.
+// testSigner is one key for all tests.
 var testSigner = sync.OnceValue(func() *signing.Key {
 	return must.Fixed(signing.NewKey(signing.KeyOptions{Name: "okara test", Email: "test@example.com", ECC: true}))
 })

@@ -18,9 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestMirrorOfAFolder mirrors, through the module registry and from its repository, a module in a
-// folder of its package: it is found where its users write it, or the folder that a depot names
-// is taken. No link to an archive is kept as its source.
+// TestMirrorOfAFolder mirrors a module in a folder: found as written, or by the depot's folder. No
+// archive link is kept.
 func TestMirrorOfAFolder(t *testing.T) {
 	f := newFront(t, nil)
 	from := depot.New(depot.Options{Client: f.client, Layout: addr.Layout{Prefix: "acme"}})

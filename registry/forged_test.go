@@ -20,10 +20,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
-// forgedManifests has a registry answer for the manifests of one repository
-// with those of another, as if an attacker had pushed copies of them to their
-// own repository: they name digests of blobs that this repository does not
-// have.
+// forgedManifests answers for one repository with another's manifests, as if pushed by an attacker:
+// their blobs are not there.
 func forgedManifests(to, from string) *ocitest.Fault {
 	return &ocitest.Fault{Times: -1, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		r = r.Clone(r.Context())
@@ -34,10 +32,8 @@ func forgedManifests(to, from string) *ocitest.Fault {
 	}}
 }
 
-// TestForgedArchives puts manifests into a public repository which name the
-// digests of a private one. The archives of the private one are already in the
-// blob cache of the front-end, and must not be found through the public one, by
-// any kind of link or by a replica on the same directory.
+// TestForgedArchives: a public repository's manifests name a private one's digests, whose archives
+// are cached. No link, and no replica on the directory, finds them through the public one.
 func TestForgedArchives(t *testing.T) {
 	tests := map[string]struct{ private, public, glob, location string }{
 		"module":   {"shut/vpc/aws", "open/vpc/aws", "open/**", "/v1/modules/open/vpc/aws/1.0.0/download"},

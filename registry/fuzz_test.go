@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
-// FuzzLogin sends arbitrary queries and forms to the login routes: the browser
-// is only redirected to the issuer, and no token is issued.
+// FuzzLogin: any queries redirect to the issuer only, and issue nothing.
 func FuzzLogin(f *testing.F) {
 	now := time.Now()
 	i := newIssuer(f)
@@ -46,8 +45,7 @@ func FuzzLogin(f *testing.F) {
 	})
 }
 
-// FuzzBody sends arbitrary bodies to all routes that take one, with the right
-// to publish everything: none causes a server error or creates a version.
+// FuzzBody: any bodies cause no server error and no version.
 func FuzzBody(f *testing.F) {
 	front := newFront(f, func(o *server.Options) { o.Access.Anonymous = rights.AnonymousAll() })
 	for _, body := range []string{

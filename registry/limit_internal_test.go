@@ -97,8 +97,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestInTime checks that answers come before the clients give up, whatever the
-// registry does.
+// TestInTime: answers come before clients give up.
 func TestInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newTestServer(t, &ocitest.Fault{Times: -1, Do: ocitest.Hang}).newRoutes()
@@ -116,8 +115,7 @@ func TestInTime(t *testing.T) {
 	})
 }
 
-// TestOpenInTime checks that a registry that does not start to send a blob is
-// given up. A body may take any time.
+// TestOpenInTime: a blob must start in time; a body may take any.
 func TestOpenInTime(t *testing.T) {
 	slow := func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 		body := iotest.OneByteReader(reader(func(p []byte) (int, error) {

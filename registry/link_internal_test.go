@@ -95,8 +95,7 @@ func TestLinkRotation(t *testing.T) {
 	}
 }
 
-// TestLinkStable checks that links stay the same for a quarter of their
-// lifetime and never expire earlier than promised.
+// TestLinkStable: links are stable for a quarter of their life, never shorter than promised.
 func TestLinkStable(t *testing.T) {
 	now := time.Date(2026, 11, 21, 10, 0, 1, 0, time.UTC)
 	l := newTestLinks(t, &now, testKey(1))
@@ -112,8 +111,7 @@ func TestLinkStable(t *testing.T) {
 	must.Equal(t, "different ends in four hours", len(seen), 4)
 }
 
-// FuzzLink feeds arbitrary paths to the parser and the verification of links:
-// only signed links are accepted.
+// FuzzLink accepts signed links only.
 func FuzzLink(f *testing.F) {
 	now := time.Unix(1_800_000_000, 0)
 	l := newTestLinks(f, &now, testKey(1))

@@ -24,8 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// flaky fails each tenth request, alternating between an error, a 500, and a
-// truncated body.
+// flaky fails each tenth request: an error, a 500, a cut body.
 type flaky struct {
 	n      atomic.Int64
 	failed atomic.Int64
@@ -56,8 +55,7 @@ func TestFlakyRegistry(t *testing.T) {
 	}
 }
 
-// TestFlakyRegistryCached is the same with archives on disk, whose fetches all
-// clients share.
+// TestFlakyRegistryCached is that with cached archives.
 func TestFlakyRegistryCached(t *testing.T) {
 	dir := t.TempDir()
 	source := inits(t, func(o *server.Options) { o.Blobs = cache.BlobOptions{Dir: dir, Bytes: 1 << 30} })
@@ -196,8 +194,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestDenied checks the answers when the registry refuses the server's own
-// credentials.
+// TestDenied: the registry refuses the server's credentials.
 func TestDenied(t *testing.T) {
 	deny := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusForbidden, 0)}
 	for hide, want := range map[bool]int{false: 502, true: 404} {

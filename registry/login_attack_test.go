@@ -18,8 +18,7 @@ import (
 
 const toolRedirect = "http://localhost:10003/login"
 
-// callback walks a browser from the tool to the issuer and returns the URL to
-// which it is redirected, with the issuer's code and the server's state.
+// callback walks to the issuer, and returns where it sends the browser.
 func (f *front) callback(t testing.TB) *url.URL {
 	t.Helper()
 	at := f.url(t, "/login/authorize?"+loginQuery().Encode())
@@ -33,8 +32,7 @@ func (f *front) callback(t testing.TB) *url.URL {
 	return at
 }
 
-// callBack returns the server's answer to that URL, with some parameters
-// replaced, and the code for the tool, if there is one.
+// callBack returns the answer to that URL, changed, and the tool's code.
 func (f *front) callBack(t testing.TB, at *url.URL, replace ...string) (status int, code string) {
 	t.Helper()
 	q := at.Query()

@@ -44,8 +44,7 @@ func (i *issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+answer.Encode(), http.StatusFound)
 }
 
-// token returns an ID token, once, to a client that knows the verifier and the
-// client secret.
+// token returns an ID token once, for verifier and secret.
 func (i *issuer) token(w http.ResponseWriter, r *http.Request) {
 	if i.moved != "" {
 		http.Redirect(w, r, i.moved, http.StatusTemporaryRedirect)
@@ -103,8 +102,7 @@ func loginFront(t testing.TB, i *issuer, now *time.Time) *front {
 
 const verifier = "a-verifier-that-only-the-tool-knows-0123456789"
 
-// login walks a browser from the tool to the issuer and back and returns the
-// query that the tool gets, or the status at which it ended.
+// login walks from tool to issuer and back: the tool's query, or a status.
 func (f *front) login(t testing.TB, q url.Values) (url.Values, int) {
 	t.Helper()
 	at := f.url(t, "/login/authorize?"+q.Encode())
@@ -197,8 +195,7 @@ func TestLogin(t *testing.T) {
 	must.Equal(t, "after eight days", read(token), 401)
 }
 
-// TestLoginRefuses sends requests that are wrong in one way each to the broker:
-// none gets a code.
+// TestLoginRefuses: requests wrong in one way get no code.
 func TestLoginRefuses(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -280,8 +277,7 @@ func TestLoginRefuses(t *testing.T) {
 	})
 }
 
-// TestDirectLogin checks the discovery document if the tools log in at the
-// issuer itself, and that the server then takes no part in it.
+// TestDirectLogin: the server takes no part in a login at the issuer.
 func TestDirectLogin(t *testing.T) {
 	i := newIssuer(t)
 	now := time.Now()

@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// TestLostArchive deletes the archive of a listed version: it is 404, logged
-// once, and the version is not listed until the archive is back.
+// TestLostArchive: 404, logged once, not listed until it is back.
 func TestLostArchive(t *testing.T) {
 	now := time.Now()
 	var log bytes.Buffer
@@ -98,8 +97,7 @@ func TestLostArchive(t *testing.T) {
 	}
 }
 
-// TestLostForeign checks that no client can remove a version from lists by
-// requesting archives that never existed.
+// TestLostForeign: requests for what never existed remove nothing.
 func TestLostForeign(t *testing.T) {
 	f := newFront(t, nil)
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})

@@ -222,8 +222,7 @@ func TestOIDCKeys(t *testing.T) {
 	must.Equal(t, "known key, issuer down", status(), 200)
 }
 
-// at makes the issuer known by a public URL; the returned transport connects
-// that URL to it.
+// at makes the issuer known by a public URL.
 func (i *issuer) at(url string) http.RoundTripper {
 	inside := i.Listener.Addr().String()
 	i.URL = url
@@ -308,8 +307,7 @@ func TestCITokens(t *testing.T) {
 	}
 }
 
-// TestOIDCTogether sends many tokens at once, at the start and after the issuer
-// has changed its key: each time the issuer gets one request for its keys.
+// TestOIDCTogether: many tokens, one request for keys.
 func TestOIDCTogether(t *testing.T) {
 	i := newIssuer(t)
 	clock := newClock()
@@ -345,9 +343,7 @@ func TestOIDCTogether(t *testing.T) {
 	all(old, 401, 2)
 }
 
-// TestOIDCAlgorithms checks that each common algorithm with a public key is
-// accepted, and no symmetric one, even if the issuer publishes a secret by
-// mistake.
+// TestOIDCAlgorithms: those with public keys, none symmetric, whatever is published.
 func TestOIDCAlgorithms(t *testing.T) {
 	i := newIssuer(t)
 	rsaKey := must.Fixed(rsa.GenerateKey(rand.Reader, 2048))

@@ -52,8 +52,7 @@ func loginAs(t *testing.T, f *front, host, user, password string) {
 	}})
 }
 
-// TestPassThrough checks that callers use their own rights on registries that
-// authenticate them.
+// TestPassThrough: callers use their own rights.
 func TestPassThrough(t *testing.T) {
 	users := map[string]string{"alice": "al1ce-pass"}
 	for name, g := range map[string]*ocitest.Guard{"htpasswd": ocitest.NewHTPasswd(t, users), "tokens": ocitest.NewTokens(t, users)} {
@@ -100,8 +99,7 @@ func TestPassThrough(t *testing.T) {
 				t.Errorf("archive without a token: %d, %d bytes", status, len(body))
 			}
 
-			// A link is invalid if it is changed, without its credential, or on
-			// another server.
+			// A link is invalid changed, without its credential, or elsewhere.
 			token, _, _ := strings.Cut(strings.TrimPrefix(path, "/archives/"), "/")
 			part := strings.Split(token, ".")
 			for what, changed := range map[string]string{
@@ -187,8 +185,7 @@ func TestPassThroughForms(t *testing.T) {
 	}
 }
 
-// TestPassThroughApart sends concurrent requests of two callers with different
-// rights, and of many unknown ones: no caller ever gets content of another.
+// TestPassThroughApart: no caller gets another's content.
 func TestPassThroughApart(t *testing.T) {
 	issuer := &ocitest.Issuer{
 		Users: map[string]string{"alice": "al1ce-pass", "bob": "b0b-pass"},

@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// services returns the base URLs of the front-end, read from its discovery
-// document as a tool would.
+// services returns base URLs, as a tool reads them.
 func (f *front) services(t testing.TB, c *tofutest.Client) tofutest.Services {
 	t.Helper()
 	s := must.Fixed(c.Discover(t.Context(), f.URL))
@@ -68,8 +67,7 @@ func TestProvider(t *testing.T) {
 	})
 }
 
-// TestProviderDetail asks for what tfupdate reads of a provider: its latest version,
-// and all of them.
+// TestProviderDetail asks for what tfupdate reads.
 func TestProviderDetail(t *testing.T) {
 	f := newFront(t, nil)
 	for _, v := range []string{"1.0.0", "1.1.0", "2.0.0-rc1"} {
@@ -96,9 +94,8 @@ func TestProviderDetail(t *testing.T) {
 	}
 }
 
-// TestAbsoluteLocations requires absolute addresses in answers of a server on this machine,
-// which Trivy, Renovate and Terragrunt's provider cache need, and relative ones if a proxy
-// may have changed the name.
+// TestAbsoluteLocations: absolute on this machine, for Trivy, Renovate and Terragrunt, relative
+// behind a proxy.
 func TestAbsoluteLocations(t *testing.T) {
 	f := newFront(t, func(o *server.Options) { o.Local = true })
 	f.provider(t, release{address: "acme/dns", version: "1.0.0"})

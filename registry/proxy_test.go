@@ -144,8 +144,7 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// FuzzToken sends arbitrary tokens: only issued ones are valid, in every
-// encoding of the same bytes.
+// FuzzToken accepts issued tokens only.
 func FuzzToken(f *testing.F) {
 	i := newIssuer(f)
 	front := newFront(f, func(o *server.Options) {
@@ -188,8 +187,7 @@ func cutSignature(token string) (text, signature string, ok bool) {
 	return token[:i], string(b), err == nil
 }
 
-// TestOriginDiscovery follows the discovery document of an origin to one of its
-// providers.
+// TestOriginDiscovery follows an origin's discovery document.
 func TestOriginDiscovery(t *testing.T) {
 	f := newFront(t, private(t))
 	for _, path := range []string{"/origin/registry.opentofu.org/.well-known/terraform.json", "/origin/Registry.OpenTofu.org/.well-known/terraform.json"} {
@@ -209,10 +207,8 @@ func TestOriginDiscovery(t *testing.T) {
 	}
 }
 
-// TestAbsoluteAddresses sends requests to the public URL and to other names of
-// the server on this machine, directly and through a listed proxy that changes Host. Only
-// the former, in any letter case, gives absolute addresses, and they are those of the
-// settings whatever else the request contains.
+// TestAbsoluteAddresses: only the public URL, in any case, gives absolute addresses, those of the
+// settings, whatever proxies say.
 func TestAbsoluteAddresses(t *testing.T) {
 	const public = "https://okara.test/tf"
 	for given, proxies := range map[string][]netip.Prefix{public: nil, public + "/": {netip.MustParsePrefix("127.0.0.0/8")}} {

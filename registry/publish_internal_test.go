@@ -24,8 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// TestReceive distinguishes an upload that breaks off, which is a fault of the
-// client, from a full disk.
+// TestReceive tells a broken upload from a full disk.
 func TestReceive(t *testing.T) {
 	closed := must.Get(os.Create(filepath.Join(t.TempDir(), "upload")))(t)
 	must.Succeed(t, closed.Close())
@@ -50,8 +49,7 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// TestPublishError checks that a full disk is not reported as a fault of the
-// publisher.
+// TestPublishError: a full disk is no publisher's fault.
 func TestPublishError(t *testing.T) {
 	full := &fs.PathError{Op: "write", Path: "/tmp/okara", Err: syscall.ENOSPC}
 	if _, blamed := errors.AsType[*service.Error](publishError(fmt.Errorf("unpack: %w", full))); blamed {
@@ -59,8 +57,7 @@ func TestPublishError(t *testing.T) {
 	}
 }
 
-// FuzzReceipt parses arbitrary receipts: only signed ones are valid, until they
-// expire.
+// FuzzReceipt accepts signed receipts, until they expire.
 func FuzzReceipt(f *testing.F) {
 	now := time.Unix(1_800_000_000, 0)
 	keys := must.Get(keyring.New([]keyring.Key{testKey(1)}))(f)

@@ -40,8 +40,7 @@ func (i issuers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
-// TestPublishOrigin publishes with tokens of CI systems while the query states
-// another source: the source that the token proves is recorded.
+// TestPublishOrigin records the source that a CI token proves.
 func TestPublishOrigin(t *testing.T) {
 	const github, gitlab = "https://token.actions.githubusercontent.com", "https://gitlab.example.com"
 	ci := issuers{must.Fixed(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
@@ -106,8 +105,7 @@ func TestPublishOrigin(t *testing.T) {
 	}
 }
 
-// TestSourceLater lists the versions of a module while its manifest cannot be
-// read: the next answer contains the source again.
+// TestSourceLater: a source missing now is in the next answer.
 func TestSourceLater(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	archive := depottest.ZipOf(t, map[string]string{"main.tf": ""})

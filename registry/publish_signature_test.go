@@ -22,8 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// TestPublishSignature sends signatures over HTTP. okara verify trusts the one
-// that is stored; signatures about anything else are refused.
+// TestPublishSignature: only signatures about the version are stored.
 func TestPublishSignature(t *testing.T) {
 	f := newFront(t, func(o *server.Options) {
 		private(t)(o)

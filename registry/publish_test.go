@@ -47,9 +47,7 @@ func contentDigest(b []byte) string {
 	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
 }
 
-// TestPublishModuleRequests checks that a version takes as many requests to the
-// registry as a direct publication, and fewer once the server knows that the
-// module is in the catalog.
+// TestPublishModuleRequests: as many as a direct publication, fewer once the catalog knows it.
 func TestPublishModuleRequests(t *testing.T) {
 	f := newFront(t, private(t))
 	for n, most := range []int{20, 12, 12} {
@@ -140,8 +138,7 @@ func TestPublishModule(t *testing.T) {
 	}
 }
 
-// TestPublishTooLarge announces more than a module may have: it is refused
-// before a byte of it is sent.
+// TestPublishTooLarge is refused before a byte is sent.
 func TestPublishTooLarge(t *testing.T) {
 	f := newFront(t, private(t))
 	read := errors.New("the body was read")
@@ -158,8 +155,7 @@ func TestPublishTooLarge(t *testing.T) {
 	}
 }
 
-// TestPublishProvider uploads a release file by file, to two replicas, and
-// installs it.
+// TestPublishProvider uploads to two replicas, and installs.
 func TestPublishProvider(t *testing.T) {
 	f := newFront(t, func(o *server.Options) {
 		o.Access.Anonymous = rights.AnonymousRead()

@@ -28,8 +28,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// direct sends requests to a handler without a network, for which a synctest
-// bubble could not wait.
+// direct sends requests without a network, for bubbles.
 type direct struct{ http.Handler }
 
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -45,8 +44,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// bubble runs f with a clock that only sleeping advances. It starts now, since
-// the test key is from today.
+// bubble runs f with a clock that only sleeping advances.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	now := time.Now()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,8 +91,7 @@ func (f *front) get(t testing.TB, path string) []byte {
 	return body
 }
 
-// origin is a registry of providers that counts its requests and can be made to
-// lie.
+// origin is a registry of providers that counts, and lies.
 type origin struct {
 	base   http.RoundTripper
 	change func(r *http.Request, resp *http.Response) // nil: unchanged
@@ -119,8 +116,7 @@ type always ocitest.Act
 
 func (a always) RoundTrip(r *http.Request) (*http.Response, error) { return a(r, nil) }
 
-// take returns how many requests to the origin had this suffix, and forgets
-// them.
+// take returns and forgets how many requests had this suffix.
 func (o *origin) take(end string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -140,8 +136,7 @@ func (o *origin) source() depot.Source {
 	return &upstream.Registry{Client: &upstream.Client{HTTP: &http.Client{Transport: o}}, Base: base}
 }
 
-// newOrigin returns an origin with two versions of acme/dns, and the zips of
-// version 1.2.0 by platform.
+// newOrigin has two versions of acme/dns, and 1.2.0's zips.
 func newOrigin(t testing.TB) (*origin, map[string][]byte) {
 	t.Helper()
 	f := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), nil)

@@ -24,8 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// TestPullThroughAllows requests versions that no rule allows: 404, without a
-// request to the origin.
+// TestPullThroughAllows: what no rule allows is 404, unasked.
 func TestPullThroughAllows(t *testing.T) {
 	from, _ := newOrigin(t)
 	f := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), func(o *server.Options) {
@@ -69,9 +68,8 @@ func TestPullThroughAllows(t *testing.T) {
 	}
 }
 
-// TestPullThroughRestores removes the package of a stored version from the registry: the client
-// gets it from the origin, and the registry gets back what it lost, if the origin is away as soon
-// as it is back.
+// TestPullThroughRestores removes a stored package: the client gets the origin's, the registry gets
+// it back, later if the origin is away.
 func TestPullThroughRestores(t *testing.T) {
 	from, zips := newOrigin(t)
 	up := from.base
@@ -109,8 +107,7 @@ func TestPullThroughRestores(t *testing.T) {
 	})
 }
 
-// TestPullThroughKeepsWithdrawn checks that a withdrawn version is not restored
-// from its origin.
+// TestPullThroughKeepsWithdrawn: a withdrawn version is not restored.
 func TestPullThroughKeepsWithdrawn(t *testing.T) {
 	from, _ := newOrigin(t)
 	f := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), pullFrom(from))
@@ -126,8 +123,7 @@ func TestPullThroughKeepsWithdrawn(t *testing.T) {
 	}
 }
 
-// FuzzPullThroughPath checks that an origin only gets requests for addresses
-// and versions in canonical form, for any path.
+// FuzzPullThroughPath: an origin gets canonical requests only.
 func FuzzPullThroughPath(f *testing.F) {
 	for _, seed := range []string{
 		"mirror/example.com/acme/dns/index.json", "mirror/example.com/acme/dns/1.2.0.json", "mirror/EXAMPLE.com:443/Acme/dns/v1.2.0.json",

@@ -107,8 +107,7 @@ func TestPullThroughLyingOrigin(t *testing.T) {
 	}
 }
 
-// TestPullThroughFulfilsPolicy pulls from origins whose key the policy for
-// mirrored providers trusts, does not trust, or has revoked as stolen.
+// TestPullThroughFulfilsPolicy: trusted, untrusted, revoked keys.
 func TestPullThroughFulfilsPolicy(t *testing.T) {
 	from, zips := newOrigin(t)
 	own := must.Fixed(testSigner().Public())
@@ -152,9 +151,7 @@ func TestPullThroughFulfilsPolicy(t *testing.T) {
 	}
 }
 
-// TestPullThroughAnnouncedHashes checks that the hashes that the origin
-// announces are passed on, and that the version is not stored when they turn
-// out to be wrong.
+// TestPullThroughAnnouncedHashes are passed on, and a version with wrong ones is not stored.
 func TestPullThroughAnnouncedHashes(t *testing.T) {
 	storage := ocitest.Handler(t, ocitest.Quirks{})
 	far := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), nil)
@@ -194,8 +191,7 @@ func keyOf(k *signing.Key) func([]byte) []byte {
 	}
 }
 
-// TestPullThroughUnsigned uses a network mirror as an origin, which has hashes
-// but no signature: it is accepted only if the rule says so.
+// TestPullThroughUnsigned: a mirror as origin, only if the rule says so.
 func TestPullThroughUnsigned(t *testing.T) {
 	from := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), nil)
 	rel := from.provider(t, release{address: "example.com/acme/dns", version: "1.2.0", bare: true, platforms: []string{"linux_amd64", "darwin_arm64"}})
@@ -230,9 +226,7 @@ func TestPullThroughUnsigned(t *testing.T) {
 	}
 }
 
-// TestPullThroughChain pulls from a front-end that itself has nothing stored
-// yet and is allowed one platform only: versions, platforms and proof are
-// passed on.
+// TestPullThroughChain pulls from an empty front-end allowed one platform: all is passed on.
 func TestPullThroughChain(t *testing.T) {
 	from, zips := newOrigin(t)
 	far, near := ocitest.Handler(t, ocitest.Quirks{}), ocitest.Handler(t, ocitest.Quirks{})
@@ -261,8 +255,7 @@ func TestPullThroughChain(t *testing.T) {
 	})
 }
 
-// TestPullThroughHiddenRegistry has a registry that refuses instead of
-// reporting a missing repository.
+// TestPullThroughHiddenRegistry refuses instead of 404.
 func TestPullThroughHiddenRegistry(t *testing.T) {
 	from, _ := newOrigin(t)
 	storage := ocitest.Handler(t, ocitest.Quirks{})
@@ -323,8 +316,7 @@ func TestPullThroughHangingOrigin(t *testing.T) {
 	})
 }
 
-// TestPullThroughOriginComesBack checks that a failure is remembered only
-// briefly, and that earlier answers of an origin outlive it.
+// TestPullThroughOriginComesBack: failures are brief, answers outlive it.
 func TestPullThroughOriginComesBack(t *testing.T) {
 	from, _ := newOrigin(t)
 	storage := ocitest.Handler(t, ocitest.Quirks{})

@@ -72,8 +72,7 @@ func TestPullThrough(t *testing.T) {
 	checkStored(t, storage, from, zips)
 }
 
-// checkPulledPackage installs by the registry protocol: the proof is available
-// before the version is in the registry.
+// checkPulledPackage installs before the version is stored.
 func checkPulledPackage(t *testing.T, f *front) {
 	t.Helper()
 	pkg := decode[struct {
@@ -96,8 +95,7 @@ func checkPulledPackage(t *testing.T, f *front) {
 	}
 }
 
-// checkStored sends requests to another front-end over the same registry, whose
-// origin is down: everything is there, now with h1.
+// checkStored asks another front-end, the origin down, with h1.
 func checkStored(t *testing.T, storage http.Handler, from *origin, zips map[string][]byte) {
 	t.Helper()
 	from.base = always(ocitest.Refuse)
@@ -156,8 +154,7 @@ func TestPullThroughSharesFetch(t *testing.T) {
 	})
 }
 
-// TestPullThroughFetchesOnce delays the upload of a package: the job that
-// completes the version waits for it instead of fetching the package again.
+// TestPullThroughFetchesOnce: the job waits for a package's upload.
 func TestPullThroughFetchesOnce(t *testing.T) {
 	from, zips := newOrigin(t)
 	storage := ocitest.Handler(t, ocitest.Quirks{})
@@ -205,8 +202,7 @@ func (g *halfway) Read(p []byte) (int, error) {
 
 func (g *halfway) Close() error { return g.body.Close() }
 
-// TestPullThroughResumes lets a version fail for a day, since its origin lacks
-// one package, and checks that it is completed upon a later request.
+// TestPullThroughResumes: a version that failed is completed later.
 func TestPullThroughResumes(t *testing.T) {
 	from, zips := newOrigin(t)
 	storage := ocitest.Handler(t, ocitest.Quirks{})
@@ -232,8 +228,7 @@ func TestPullThroughResumes(t *testing.T) {
 	checkStored(t, storage, from, zips)
 }
 
-// TestPullThroughGrows requests a package for a platform that the rule did not
-// name when the version was stored.
+// TestPullThroughGrows: a platform that the rule named later.
 func TestPullThroughGrows(t *testing.T) {
 	from, zips := newOrigin(t)
 	storage := ocitest.Handler(t, ocitest.Quirks{})

@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// TestRequestID checks that the request ID is in the answer and the log
-// whenever something fails, including panics.
+// TestRequestID: answer and log have it whenever something fails.
 func TestRequestID(t *testing.T) {
 	var log lines
 	broken := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusInternalServerError, 0), Match: ocitest.On("GET", "manifest")}
@@ -51,8 +50,7 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
-// TestClientLeaves cancels a request while the registry is asked: this is no
-// failure of the server, in its log or its answer.
+// TestClientLeaves: a cancelled request is no failure.
 func TestClientLeaves(t *testing.T) {
 	var log lines
 	release := make(chan struct{})

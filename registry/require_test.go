@@ -132,8 +132,7 @@ func TestRequire(t *testing.T) {
 		t.Errorf("warm: %v", got)
 	}
 
-	// A signature is added later; a new report finds something in a clean
-	// version.
+	// A signature is added; a report finds something.
 	f.sign(t, modules, "1.1.0", key)
 	f.report(t, mirror, "1.0.0", clock.now(), 2)
 	clock.add(11 * time.Minute)
@@ -145,8 +144,7 @@ func TestRequire(t *testing.T) {
 	must.Match(t, "listed later", listed(), want)
 }
 
-// TestRequireClosed checks that a version is not served while the registry does
-// not answer about it, and is served again after that.
+// TestRequireClosed: not served while the registry does not answer.
 func TestRequireClosed(t *testing.T) {
 	key := newCosign()
 	for _, part := range []string{".sig", "/manifests/sha256:"} { // of a signature, and of the version
@@ -243,8 +241,7 @@ func TestRequireOnWords(t *testing.T) {
 	}
 }
 
-// TestRequireNotOnDistribution checks the statement in SECURITY.md: /v2/ of the
-// built-in registry applies rights but no policy.
+// TestRequireNotOnDistribution: /v2/ applies rights, no policy (SECURITY.md).
 func TestRequireNotOnDistribution(t *testing.T) {
 	key, h := newCosign(), ocitest.Handler(t, ocitest.Quirks{})
 	inner := httptest.NewServer(h)

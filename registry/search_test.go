@@ -19,8 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestSearchAPI finds modules by their names, and after the sweep by their
-// version, and reveals nothing that a caller may not read.
+// TestSearchAPI reveals nothing that a caller may not read.
 func TestSearchAPI(t *testing.T) {
 	f := newFront(t, func(o *server.Options) {
 		o.Access = access.Policy{

@@ -22,8 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// sent delivers a source to a client that reads 64 KiB at a time and pauses
-// after each, and returns the bytes received.
+// sent delivers to a client that reads 64 KiB and pauses.
 func sent(t *testing.T, src *source, pause time.Duration) ([]byte, error) {
 	t.Helper()
 	here := ocitest.OneConn(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -102,8 +102,7 @@ func reversed(s []string) []string {
 	return out
 }
 
-// TestStatusCost checks that events are read once, and that warnings are few
-// and short for any number of events.
+// TestStatusCost: events are read once, warnings short.
 func TestStatusCost(t *testing.T) {
 	clock := newClock()
 	f := newFront(t, func(o *server.Options) { o.Now = clock.now })
@@ -196,9 +195,7 @@ func (f *front) hostBlock(t testing.TB) string {
 	return fmt.Sprintf("host \"okara.test\" {\n  services = {\n    \"modules.v1\" = %q\n    \"providers.v1\" = %q\n  }\n}\n", s.Modules, s.Providers)
 }
 
-// TestUnsigned checks where a provider without signature is served: from a
-// mirror, and as one of registry.opentofu.org, but not elsewhere, where both
-// tools would refuse it.
+// TestUnsigned: served from a mirror, and of registry.opentofu.org, where both tools take it.
 func TestUnsigned(t *testing.T) {
 	f := newFront(t, nil)
 	c := &tofutest.Client{Tool: tofutest.OpenTofu()}

@@ -35,8 +35,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// tlsFront is a front-end that serves its registry under /v2/. It listens with
-// TLS at host and records its requests.
+// tlsFront serves with TLS at host, and records requests.
 type tlsFront struct {
 	*front
 	tls  *httptest.Server
@@ -193,9 +192,7 @@ host "registry.example.com" {
 	}
 }
 
-// TestTofuRefusesDamagedModule checks that no stock tool accepts a module whose
-// archive the registry has damaged, including OpenTofu, which is trusted to
-// compare it with the checksum in the link.
+// TestTofuRefusesDamagedModule: no tool accepts it, OpenTofu by the link's checksum.
 func TestTofuRefusesDamagedModule(t *testing.T) {
 	lie := &ocitest.Fault{Match: ocitest.On("GET", "blob"), Times: -1, Do: ocitest.Corrupt}
 	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), lie, nil)

@@ -98,8 +98,7 @@ func TestRunnersBesideTheStorage(t *testing.T) {
 	}
 }
 
-// gated is a body of which only the first 64 KiB are available until open is
-// closed.
+// gated is a body of 64 KiB until open is closed.
 type gated struct {
 	io.ReadCloser
 	open <-chan struct{}

@@ -38,9 +38,8 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// A walk lets several publishers change one item of a registry at random, and
-// checks after each step that every number still names the content that it
-// named first, or nothing.
+// A walk lets publishers change one item at random; each number names its first content, or
+// nothing.
 type walk struct {
 	t      *testing.T
 	rnd    *rand.Rand
@@ -71,17 +70,14 @@ type walk struct {
 	carried map[addr.Version]bool // versions that some bundle has with their withdrawal, which it brings back
 }
 
-// maxWalkSteps is how many steps are made at most on one registry: its lists
-// grow, and with them what a step costs.
+// maxWalkSteps are made on one registry, whose lists grow.
 const maxWalkSteps = 24
 
 // walkStart is when the key is made: a bubble begins in the year 2000.
 var walkStart = time.Date(1999, time.December, 31, 0, 0, 0, 0, time.UTC)
 
-// TestWalkOfNumbers makes random walks for modules, providers and mirrored
-// providers, on registries in memory, of which one in 16 is the built-in
-// one. OKARA_TEST_STEPS makes more, OKARA_TEST_SEED makes one of them, and
-// OKARA_TEST_REGISTRY makes them on a registry that is running.
+// TestWalkOfNumbers walks for modules, providers and mirrors, in memory, one in 16 on the built-in
+// registry. OKARA_TEST_STEPS makes more, OKARA_TEST_SEED one, OKARA_TEST_REGISTRY on a running one.
 func TestWalkOfNumbers(t *testing.T) {
 	steps := 1200
 	if s := os.Getenv("OKARA_TEST_STEPS"); s != "" {
@@ -219,8 +215,7 @@ func (x watched) RoundTrip(r *http.Request) (*http.Response, error) {
 	return x.base.RoundTrip(r)
 }
 
-// newForeign writes a bundle of another registry, in which the numbers name
-// other content.
+// newForeign writes a bundle in which numbers name other content.
 func newForeign(t *testing.T, it addr.Item, key *signing.Key) string {
 	dir := t.TempDir()
 	w := newWalk(t, it, key, ocitest.Direct{Handler: ocitest.Memory()}, dir, "foreign")
@@ -322,8 +317,7 @@ func (w *walk) compare() {
 	}
 }
 
-// parts returns what must never change in a version that is listed, by what
-// clients select.
+// parts returns what must never change in a listed version.
 func (w *walk) parts(v addr.Version) map[string]string {
 	d, err := w.repo.Resolve(w.t.Context(), v.Tag())
 	key := v.Tag() + "@" + d.Digest.String()

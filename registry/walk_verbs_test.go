@@ -30,8 +30,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// verb is one action of a publisher, on a version and with a content that may
-// not matter to it.
+// verb is an action on a version, with a content.
 type verb func(w *walk, d *depot.Depot, v addr.Version, text string) error
 
 func verbs(kind string) map[string]verb {
@@ -132,8 +131,7 @@ func (w *walk) hold(d *depot.Depot, v addr.Version, text string) error {
 	return err
 }
 
-// copyTag puts the manifest of one number under another, as oras and crane do:
-// only the rule of the built-in registry keeps them from replacing a version.
+// copyTag puts one number's manifest under another, as oras does.
 func (w *walk) copyTag(_ *depot.Depot, v addr.Version, _ string) error {
 	if !w.ruled || w.list == nil || len(w.list.Versions) == 0 {
 		return errors.ErrUnsupported
@@ -150,8 +148,7 @@ func (w *walk) copyTag(_ *depot.Depot, v addr.Version, _ string) error {
 	return err
 }
 
-// publishPair publishes two versions of one number, as programs did that compare
-// versions of modules as those of providers.
+// publishPair publishes two versions of a number, as programs did.
 func (w *walk) publishPair() {
 	l := must.Fixed(depot.ReadListing(w.t.Context(), w.repo, addr.KindProvider, nil))
 	texts := []string{"a", "b"}
@@ -276,8 +273,7 @@ func (w *walk) untag(_ *depot.Depot, v addr.Version, _ string) error {
 	return w.repo.Untag(w.t.Context(), v.Tag())
 }
 
-// forgeEvent writes an event that nothing could take back if its time counted. The
-// built-in registry refuses it.
+// forgeEvent writes an event that nothing could take back.
 func (w *walk) forgeEvent(_ *depot.Depot, v addr.Version, _ string) error {
 	e, err := evidence.PutStatusEvent(w.t.Context(), w.repo, evidence.StatusEvent{Action: evidence.ActionUnyank, Version: v.String(), Time: time.UnixMilli(9_999_999_999_999)})
 	if err == nil && w.ruled {
@@ -286,8 +282,7 @@ func (w *walk) forgeEvent(_ *depot.Depot, v addr.Version, _ string) error {
 	return err
 }
 
-// collect deletes the manifests that were versions and that no tag names, as a
-// registry's garbage collection does.
+// collect deletes manifests without tag, as collections do.
 func (w *walk) collect(_ *depot.Depot, _ addr.Version, _ string) error {
 	l, err := depot.ReadListing(w.t.Context(), w.repo, w.item.Kind, w.list)
 	if err != nil {
@@ -310,8 +305,7 @@ func (w *walk) collect(_ *depot.Depot, _ addr.Version, _ string) error {
 	return freed
 }
 
-// load loads a bundle of another registry or an older one of this registry, or
-// writes one.
+// load loads another registry's bundle, an older one, or writes one.
 func (w *walk) load(d *depot.Depot, _ addr.Version, text string) error {
 	if text == "a" && w.rnd.IntN(2) == 0 {
 		file := filepath.Join(w.dir, "own")

@@ -91,8 +91,7 @@ func (f *forge) asked() int {
 	return len(f.requests)
 }
 
-// newTree packs files below one directory, as a forge does. A name that ends in
-// "@" is a link.
+// newTree packs as a forge does; a name ending in "@" is a link.
 func newTree(files map[string]string) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -112,8 +111,7 @@ func newTree(files map[string]string) []byte {
 	return b.Bytes()
 }
 
-// hooked is a front-end that accepts webhooks, without a network, so that a
-// synctest bubble can wait for its work.
+// hooked accepts webhooks without a network.
 type hooked struct {
 	metrics *server.Metrics
 	*server.Front
@@ -123,8 +121,7 @@ type hooked struct {
 	delivery int
 }
 
-// newHooked returns a front-end over a registry and a forge. Its jobs run only
-// after run is called.
+// newHooked returns it; jobs run after run.
 func newHooked(t testing.TB, store http.Handler, api *forge) *hooked {
 	t.Helper()
 	h := &hooked{metrics: server.NewMetrics(), client: newClient(t, "registry.test", oci.Options{Transport: ocitest.Direct{Handler: store}, PlainHTTP: true})}
@@ -161,8 +158,7 @@ func hookSign(secret, body string) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// deliver sends an event as GitHub does, each with a new id. The given headers
-// replace the default ones.
+// deliver sends an event as GitHub does, with a new id.
 func (h *hooked) deliver(t testing.TB, event, body string, header ...string) (int, string) {
 	t.Helper()
 	h.delivery++
@@ -189,8 +185,7 @@ func (h *hooked) get(t testing.TB, path string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// mustVersions compares the versions of a module with the wanted ones; none at
-// all is 404.
+// mustVersions compares a module's versions; none is 404.
 func (h *hooked) mustVersions(t testing.TB, module string, want ...string) {
 	t.Helper()
 	status, body := h.get(t, "/v1/modules/"+module+"/versions")

@@ -17,9 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
 
-// Each server gets past a claim that was never acknowledged. The http backend answers
-// at once, and its observations last from one request to the next, whichever client
-// sends them; the facade waits itself, regardless of the tool's -lock-timeout.
+// Each server gets past a claim that was never acknowledged. The http backend answers at once, its
+// observations lasting from request to request; the facade waits itself.
 func TestAbandonedClaimThroughServers(t *testing.T) {
 	const lockInfo = `{"ID":"a","Who":"me"}`
 	for _, tc := range []struct {

@@ -46,8 +46,7 @@ func (d dated) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func httpDate(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
 
-// isUnreadable reports whether an error is a lock that names the tag of a claim
-// that cannot be read, and the command that ends it.
+// isUnreadable reports whether an error names an unreadable claim's tag, and the command for it.
 func isUnreadable(err error, tag string) bool {
 	e, ok := errors.AsType[*statebackend.LockedError](err)
 	return ok && e.Unreadable && strings.Contains(err.Error(), tag) && strings.Contains(states.Remedy(err), "--id "+abandonedX)
@@ -134,8 +133,7 @@ func TestAbandonedClaimDateJumps(t *testing.T) {
 	})
 }
 
-// A claim that becomes readable after a while was only slow: it holds, however
-// often it was unreadable before.
+// A claim that becomes readable was only slow: it holds.
 func TestSlowClaimIsNotAbandoned(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
@@ -240,8 +238,7 @@ func TestDanglingVersion(t *testing.T) {
 	})
 }
 
-// A version that is being written is listed before it can be read: a reader waits for
-// it, and treats it neither as abandoned nor as no state.
+// A version that is being written is listed before it can be read: a reader waits.
 func TestVersionBeingWritten(t *testing.T) {
 	for _, strict := range []bool{true, false} {
 		g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
@@ -298,8 +295,7 @@ func TestDanglingTombstone(t *testing.T) {
 	})
 }
 
-// The first version that was ever written is dangling: an explicit takeover starts
-// without a state.
+// The first version ever is dangling: an explicit takeover starts without a state.
 func TestDanglingFirstVersion(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {

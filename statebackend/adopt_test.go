@@ -23,8 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// mustFailOver writes three states, copies them, writes two more that are not copied,
-// and takes the copy over, which gets one more.
+// mustFailOver copies three states, writes two more, and takes the copy over, which gets one.
 func mustFailOver(t *testing.T, old, copied *statebackend.Store) {
 	t.Helper()
 	mustWrite(t, old, 1, 2, 3)
@@ -225,8 +224,7 @@ func TestAdoptRefuses(t *testing.T) {
 	}
 }
 
-// TestAdoptBothWays: two calls make each other's repository the copy at the same time.
-// One gets the error that the other was first, and the other gets its copy.
+// TestAdoptBothWays: of two calls that copy each other's repository one is first.
 func TestAdoptBothWays(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	one, two := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)

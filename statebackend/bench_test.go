@@ -34,8 +34,7 @@ func TestSampleShrinks(t *testing.T) {
 	}
 }
 
-// BenchmarkApply is Lock, Get, Put and Unlock of a warm store on distribution
-// in process. It reports the number of requests of each.
+// BenchmarkApply is Lock, Get, Put and Unlock of a warm store, with their requests.
 func BenchmarkApply(b *testing.B) {
 	for _, bc := range []struct {
 		name string

@@ -49,8 +49,7 @@ func TestEncryption(t *testing.T) {
 	}
 }
 
-// A state that is sealed from some version on does not return to clear: a client
-// without a key cannot restore an earlier version.
+// A sealed state does not return to clear: without a key nothing earlier is restored.
 func TestRestoreWithoutKey(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	sealer := newSealer(t, "k")
@@ -78,8 +77,7 @@ func TestRestoreWithoutKey(t *testing.T) {
 	mustUnlock(t, l)
 }
 
-// Sealed bytes are bound to their workspace: moved to another one, they do not
-// open.
+// Sealed bytes moved to another workspace do not open.
 func TestEncryptionBindsWorkspace(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{Sealer: newSealer(t, "k")})

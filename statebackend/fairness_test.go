@@ -20,8 +20,7 @@ func TestFairness(t *testing.T) {
 	}
 }
 
-// waits lets eight clients share a lock, each of which holds it for a second and wants it again
-// within another one. It returns the time of a turn and the longest wait of 15,000.
+// waits lets eight clients share a lock for a second each: time of a turn, longest wait of 15,000.
 func waits(inOrder bool) (turn, longest time.Duration) {
 	const turns = 15_000
 	random := rand.New(rand.NewPCG(1, 2))

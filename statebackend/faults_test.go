@@ -25,8 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// direct is a transport to a registry in this process, without a network, so that
-// waits take no time in a synctest bubble.
+// direct is a transport in this process, for synctest bubbles.
 type direct struct{ h http.Handler }
 
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -96,9 +95,7 @@ func TestFaultAtEachRequest(t *testing.T) {
 	}
 }
 
-// applyWithFault runs an apply whose nth request fails, and then one of another
-// client, which may have to take the lock over from a process that is gone. It
-// returns false if the apply had fewer requests.
+// applyWithFault runs an apply whose nth request fails, then another client's; false: it had fewer.
 func applyWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies, takes bool) bool {
 	hit := false
 	synctest.Test(t, func(t *testing.T) {
@@ -167,9 +164,8 @@ func recoverApply(t *testing.T, b *statebackend.Store, acked bool) {
 	}
 }
 
-// A holder is stopped in the middle of a Put, its lock ended by force, and another
-// client writes; then the holder continues. Its Put fails and names the version
-// that keeps its bytes; the successor's state stays current.
+// A holder stops in a Put, its lock is forced, another writes. Its Put then fails, names what keeps
+// its bytes, and the successor's state stays.
 func TestStoppedInPut(t *testing.T) {
 	for _, q := range []ocitest.Quirks{{}, {NoDelete: true}} {
 		for n := 1; n <= 3; n++ { // POST blob, PUT version, GET tags

@@ -180,8 +180,7 @@ func TestContentTrust(t *testing.T) {
 	}
 }
 
-// TestRepeatedOnImmutable: a write whose answer was lost counts as done, although the
-// registry refuses the repetition.
+// TestRepeatedOnImmutable: a write without answer is done, though its repetition is refused.
 func TestRepeatedOnImmutable(t *testing.T) {
 	host := ocitest.NewRefusing(t, ocitest.Refusals{Immutable: []string{"*"}}).Host
 	for _, part := range []string{"/manifests/state-prod-v", "/manifests/unlocked-prod-"} {
@@ -246,8 +245,7 @@ func TestPruningSaysChanges(t *testing.T) {
 	}
 }
 
-// TestAnonymousMayOnlyCreate: an anonymous client may push new tags, and gets a request
-// for a login when a tag has to move. That error is permanent, too.
+// TestAnonymousMayOnlyCreate: moving a tag asks for a login, which is permanent.
 func TestAnonymousMayOnlyCreate(t *testing.T) {
 	login := &ocitest.Fault{Nth: 2, Times: -1, Do: ocitest.Status(http.StatusUnauthorized, -1), Match: func(r *http.Request) bool {
 		return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/state-prod")

@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Each heartbeat writes the text that the owner adds to its claim, with the tag of the
-// claim, and others can read both.
+// Each heartbeat writes the owner's text with the claim's tag, for others to read.
 func TestClaimSaysMore(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

@@ -82,8 +82,7 @@ func TestListing(t *testing.T) {
 	})
 }
 
-// TestListingDangling lists tags that cannot be read: such a version does not hide its
-// workspace, and such a claim locks.
+// TestListingDangling: an unreadable version hides no workspace, an unreadable claim locks.
 func TestListingDangling(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	s := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
@@ -102,8 +101,7 @@ func TestListingDangling(t *testing.T) {
 	}
 }
 
-// TestListingJump keeps the order of versions across the gap that a forced unlock leaves;
-// the next holder first writes the newest one again, above the gap.
+// TestListingJump: the gap of a forced unlock keeps order; the next holder writes above it.
 func TestListingJump(t *testing.T) {
 	s := newStore(t, ocitest.New(t, ocitest.Quirks{PageSize: 2}), nil, statebackend.Options{})
 	mustPut(t, mustLock(t, s, "prod", "killed"), testState(1, 0))

@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// A replica of sealed states can be read with the name of the original, until a
-// failover: from its seal on, only versions that were sealed here count.
+// A sealed replica is read by its original's name, until a failover.
 func TestPrimary(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	src := sealedStore(t, host, "infra/state", statebackend.Options{})
@@ -64,8 +63,7 @@ func TestPrimary(t *testing.T) {
 	}
 }
 
-// A replica that is sealed again needs no name of its original, and refuses unchanged
-// copies.
+// A replica that is sealed again needs no name, and refuses plain copies.
 func TestReseal(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	src := sealedStore(t, host, "infra/state", statebackend.Options{})

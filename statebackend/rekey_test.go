@@ -28,8 +28,7 @@ func (k twoKeys) Open(ctx context.Context, sealed []byte, ann map[string]string,
 	return plain, err
 }
 
-// Versions get another key in place: the same numbers, the same content,
-// and the old key opens none of them.
+// Versions get another key in place; the old one opens none.
 func TestRekey(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		old, next := newSealer(t, "k"), newSealer(t, "n")

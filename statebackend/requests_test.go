@@ -14,9 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// TestRequestsWithoutState: the lock of a workspace without a state is known to have
-// none from the list, its lease costs no request at first, and if the registry is
-// known to delete, no list verifies it.
+// TestRequestsWithoutState: the list tells of no state, the lease costs nothing at first, and no
+// list verifies a deletion that is known.
 func TestRequestsWithoutState(t *testing.T) {
 	c := &ocitest.Count{}
 	host := ocitest.New(t, ocitest.Quirks{})
@@ -44,8 +43,7 @@ func withPing(n map[string]int) map[string]int {
 	return n
 }
 
-// TestDigestDeletesWrong: locking and unlocking work on a registry that is configured
-// as deleting and does not delete.
+// TestDigestDeletesWrong: a registry that is said to delete, and does not, still locks.
 func TestDigestDeletesWrong(t *testing.T) {
 	for _, q := range []ocitest.Quirks{{NoDelete: true}, {TagDeleteOnly: true}} {
 		s := newStore(t, ocitest.New(t, q), nil, statebackend.Options{DigestDeletes: true})

@@ -358,8 +358,7 @@ func TestCancelledLockLeavesNothing(t *testing.T) {
 	mustUnlock(t, mustLock(t, newStore(t, host, nil, statebackend.Options{}), "prod", "next"))
 }
 
-// The tags that a takeover leaves are removed by later holders, but only after a
-// week: a claim that is still on its way must find its tombstone.
+// A takeover's tags go after a week: a late claim must find its tombstone.
 func TestCleanUp(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		now := time.Now()

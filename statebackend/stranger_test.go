@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Untrusted text in a claim reaches neither the terminal nor the shell of a user who
-// gets the lock error, and the printed id ends the lock.
+// Untrusted text of a claim reaches no terminal or shell; the printed id ends the lock.
 func TestStrangersLock(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{})

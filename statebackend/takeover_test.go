@@ -96,9 +96,8 @@ func TestForceUnlock(t *testing.T) {
 	})
 }
 
-// TestForcedWrite ends a lock by force while its holder runs, and nobody locks. A write
-// that the holder makes after that is refused and does not become current. One that was in
-// the registry before, while its answer was under way, is stored.
+// TestForcedWrite forces a running holder's lock. What it writes after is refused; what was in the
+// registry before is stored.
 func TestForcedWrite(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		b := newStore(t, host, nil, statebackend.Options{})
@@ -140,8 +139,7 @@ func putsVersion2(r *http.Request) bool {
 	return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/state-prod-v2")
 }
 
-// TestForcedByOlder ends a lock by force as an older program does, without a copy of the
-// state. The holder is told that its write may become current, and it does.
+// TestForcedByOlder: an older program forces without a copy, so the write may become current.
 func TestForcedByOlder(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -190,9 +188,8 @@ func TestLateClaimOfForcedLock(t *testing.T) {
 	})
 }
 
-// TestUnreadableTombstone ends a lock by a tombstone that is listed and cannot be read. It
-// counts as one of another client, also after the next holder has written it again with
-// the reason that it was forced.
+// TestUnreadableTombstone: a listed, unreadable tombstone is another's, and stays so when written
+// again.
 func TestUnreadableTombstone(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	s := func() *statebackend.Store { return newStore(t, abandonedHost, direct{g}, statebackend.Options{}) }
@@ -269,8 +266,7 @@ func TestTakeOverBeforeFirstWrite(t *testing.T) {
 	}
 }
 
-// A lock that is released between the list and the reading of its claim blocks no
-// attempt.
+// A lock released between list and reading blocks nobody.
 func TestLockReleasedMeanwhile(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	a := newStore(t, host, nil, statebackend.Options{})
@@ -299,8 +295,7 @@ func lockByOlderTool(t *testing.T, s *statebackend.Store) oci.Manifest {
 	return m
 }
 
-// Older tools know only one lock tag: theirs is respected and can be ended by
-// force, and okara's is visible to them.
+// Older tools know one lock tag: theirs is respected, okara's visible.
 func TestOlderToolsLock(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{})

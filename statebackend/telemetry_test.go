@@ -23,9 +23,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Every request of an apply is a record and a span, and neither they nor an
-// error contains any part of the state, which the manifest itself repeats if it
-// is small.
+// An apply's requests are records and spans without any part of the state, which small manifests
+// repeat.
 func TestTelemetryHasNoState(t *testing.T) {
 	const secret = "hunter2-of-the-state"
 	spans := tracetest.NewSpanRecorder()

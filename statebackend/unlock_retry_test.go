@@ -62,8 +62,7 @@ func (w warned) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// The registry ends while a lock is held, and returns while the holder tries to
-// release it: no lock is left. A holder that does not wait gets the remedy.
+// The registry is away when a lock is to be released: none is left, or the remedy is told.
 func TestUnlockRetryingOutlivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	registry := startRegistry(t, "127.0.0.1:0", dir)
@@ -113,8 +112,7 @@ func TestUnlockRetryingOutlivesARestart(t *testing.T) {
 	}
 }
 
-// The registry is restored from a backup while a lock is held: the holder's next write is
-// refused, and the error says that instead of blaming another client.
+// The registry is restored from a backup under a lock: the error says that.
 func TestRegistryRolledBack(t *testing.T) {
 	dir, backup := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
 	registry := startRegistry(t, "127.0.0.1:0", dir)

@@ -50,8 +50,7 @@ func TestVerdict(t *testing.T) {
 	must.Match(t, "unlock by a process that read the verdict", c.Take(), map[string]int{"DELETE manifest": 1})
 }
 
-// Lists of hosted registries get time to settle; registries whose lists may be cached
-// are refused.
+// Lists of hosted registries get time to settle; cached ones are refused.
 func TestHostVerdict(t *testing.T) {
 	for host, want := range map[string]struct {
 		wait time.Duration
@@ -77,8 +76,7 @@ func TestHostVerdict(t *testing.T) {
 	}
 }
 
-// A lagging list is waited for, at most ten seconds; then no claim is left that
-// could lock later.
+// A lagging list is waited for, ten seconds; then no claim is left.
 func TestStaleList(t *testing.T) {
 	for _, tc := range []struct {
 		late int

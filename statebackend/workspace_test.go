@@ -70,8 +70,7 @@ func recordTags(t *testing.T, s *statebackend.Store) (tags []string) {
 	return tags
 }
 
-// TestWorkspaces describes records, states and locks from one list, and reads nothing
-// twice.
+// TestWorkspaces: records, states and locks of one list, nothing read twice.
 func TestWorkspaces(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		c := &ocitest.Count{}
@@ -116,8 +115,7 @@ func TestWorkspaces(t *testing.T) {
 	})
 }
 
-// TestChangeRecord counts the requests of a change; one that changes nothing writes
-// nothing.
+// TestChangeRecord counts requests; a change of nothing writes nothing.
 func TestChangeRecord(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		c := &ocitest.Count{}
@@ -151,8 +149,7 @@ func TestChangeRecord(t *testing.T) {
 	})
 }
 
-// TestRecordNewest prefers the highest number, then the larger hash, and ignores tags
-// that do not hold a record of the workspace.
+// TestRecordNewest: the highest number, then the larger hash, of valid records.
 func TestRecordNewest(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{})

@@ -51,8 +51,7 @@ func TestRecordsOld(t *testing.T) {
 	})
 }
 
-// TestRecordRate bounds the records of a workspace in an hour, counted across all
-// processes.
+// TestRecordRate bounds a workspace's records in an hour, of all processes.
 func TestRecordRate(t *testing.T) {
 	now := time.Now()
 	o := statebackend.Options{Now: func() time.Time { return now }}
@@ -78,8 +77,7 @@ func TestRecordRate(t *testing.T) {
 	}
 }
 
-// TestDeleteWorkspace writes the deleted record before it deletes the state, keeps the
-// other facts, and may be interrupted anywhere.
+// TestDeleteWorkspace writes the record before it deletes, and may be interrupted.
 func TestDeleteWorkspace(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		now := time.Now()
@@ -155,8 +153,7 @@ func deleteWorkspaceCut(t *testing.T, registry http.RoundTripper) {
 	}
 }
 
-// TestDeleteWorkspaceOther deletes workspaces without a record here: created through
-// another API, or split, with the record in the organization's repository.
+// TestDeleteWorkspaceOther: without a record here, or split.
 func TestDeleteWorkspaceOther(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	door := newStore(t, host, nil, statebackend.Options{})

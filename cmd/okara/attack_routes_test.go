@@ -53,8 +53,7 @@ github "acme" {
 }
 `
 
-// proofs are the routes whose body is the proof of identity, so that it is read before the
-// caller is known. Each of them bounds its body.
+// proofs are routes whose body proves identity, bounded.
 var proofs = []string{"POST /hooks/github", "POST /login/token", "POST /ui/login", "POST /ui/logout", "POST /ui/theme"}
 
 type attacked struct {
@@ -107,8 +106,7 @@ func (a *attacked) lead(t *testing.T) {
 // wildcard matches a variable part of a route.
 var wildcard = regexp.MustCompile(`\{[^}]*\}`)
 
-// requests returns the requests to a route: one for each of its methods, with a word for
-// each variable part.
+// requests returns one for each method of a route.
 func requests(route, word string) []*http.Request {
 	method, path, named := strings.Cut(route, " ")
 	methods := []string{method}
@@ -151,10 +149,8 @@ func attacks(t *testing.T) []attack {
 	}
 }
 
-// TestAttackRoutes runs each known class of attacks against each route of a complete server:
-// bodies before rights; an anonymous caller probing the machine; a foreign Host, and links
-// forged by proxy headers; ids that are too long; a body of 64 MiB compressed to 64 KiB; a
-// body nested a hundred thousand times. The server lists its routes, so that none is missed.
+// TestAttackRoutes runs known attacks against every route: bodies before rights, probes, foreign
+// Host and proxy headers, long ids, 64 MiB in 64 KiB, deep nesting. The server lists its routes.
 func TestAttackRoutes(t *testing.T) {
 	a := newAttacked(t)
 	if len(a.routes) < 150 {
@@ -225,8 +221,7 @@ func (a *attacked) send(t *testing.T, r *http.Request) (*http.Response, []byte) 
 	return resp, b
 }
 
-// bodyBeforeRight announces a body and waits for a request to send it, which a server makes
-// when it begins to read.
+// bodyBeforeRight waits for a request to send its body.
 func bodyBeforeRight(t *testing.T, a *attacked, route string, r *http.Request) (answer, wrong string) {
 	if r.Method == "GET" {
 		return "-", ""

@@ -37,8 +37,7 @@ func TestAuditWidth(t *testing.T) {
 	}
 }
 
-// TestAudit publishes through a server with state keys: the server lists the change at once,
-// and the registry, sealed, after the server has ended.
+// TestAudit: a change is listed at once, and sealed in the registry.
 func TestAudit(t *testing.T) {
 	const reading = "oks_reading_0123456789abcdefghij"
 	keys := map[string]string{"OKARA_STATE_KEYS": "base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="}

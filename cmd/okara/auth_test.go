@@ -103,8 +103,7 @@ func TestDeniedSaysItOnce(t *testing.T) {
 	})
 }
 
-// TestEmitServesOpenTofu gives the printed block to OpenTofu itself, which then installs a
-// module from a registry that requires a login.
+// TestEmitServesOpenTofu installs with the printed block.
 func TestEmitServesOpenTofu(t *testing.T) {
 	tofu := tofutest.Tofu(t)
 	g := ocitest.NewHTPasswd(t, map[string]string{testUser: testSecret})
@@ -150,8 +149,7 @@ func TestEmitServesOpenTofu(t *testing.T) {
 	}
 }
 
-// TestPassThroughServesTools lets stock tools install a module through a server without
-// credentials of its own, with the output of auth token.
+// TestPassThroughServesTools install with auth token's output.
 func TestPassThroughServesTools(t *testing.T) {
 	eachGuard(t, func(t *testing.T, g *ocitest.Guard) {
 		u := newPerson(t)

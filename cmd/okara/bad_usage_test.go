@@ -250,8 +250,7 @@ func mustWrite(t *testing.T, file string, b []byte) {
 	must.Succeed(t, os.WriteFile(file, b, 0o600))
 }
 
-// badUsage is a registry with two versions of a module and one of a state, and servers with
-// other answers.
+// badUsage is a registry and servers with wrong answers.
 type badUsage struct {
 	registry *writes
 	names    *strings.Replacer // the words in capitals

@@ -9,8 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/description"
 )
 
-// TestChangedMarkdown: a comment stays below the limit of services, and user-written text
-// stays code, even with many backticks in it.
+// TestChangedMarkdown: bounded, and users' text stays code.
 func TestChangedMarkdown(t *testing.T) {
 	m := changedModule{Address: "net/vpc/aws", From: "1.0.0", To: "1.0.1", Changes: []string{"fix: ``` @here ` #1"}}
 	if got, want := changedMarkdown([]changedModule{m}), "\n- commit: ```` fix: ``` @here ` #1 ````\n"; !strings.HasSuffix(got, want) {

@@ -163,8 +163,7 @@ provider_installation {
 	}
 }
 
-// TestCLIConfigAsks names servers without a scheme. Each is tried once with https and then
-// with http, and a missing answer is not a failure.
+// TestCLIConfigAsks servers without scheme: https, then http.
 func TestCLIConfigAsks(t *testing.T) {
 	asked := make(chan string, 4)
 	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path })
@@ -217,8 +216,7 @@ func TestCLIConfigWrite(t *testing.T) {
 	}
 }
 
-// TestCLIConfigMerges: what people have in the file stays byte for byte; okara's blocks take the
-// place of those with the same name, and what changes is shown without tokens.
+// TestCLIConfigMerges: what is there stays, okara's blocks are replaced, no tokens shown.
 func TestCLIConfigMerges(t *testing.T) {
 	const own = "# mine\r\nhost \"other.example\" { services = { \"modules.v1\" = \"https://okara.example.com.other.example/\" } }\nplugin_cache_dir = \"$HOME/.cache\"\n\ncredentials \"app.example.net\" { token = \"mine\" }\n" +
 		"credentials \"okara.example.com\" {\n  token = <<E\nold-secret\nE\n}\nprovider_installation {\n  filesystem_mirror {\n    path = \"/srv\"\n  }\n}\n# end"

@@ -17,8 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// newGitModule makes a git repository with a module and returns its directory
-// and a function that adds a tag.
+// newGitModule makes a repository, and returns a tagger.
 func newGitModule(t *testing.T) (dir string, tag func(name string)) {
 	t.Helper()
 	dir = t.TempDir()

@@ -60,8 +60,7 @@ func TestDocumentedSettings(t *testing.T) {
 	}
 }
 
-// TestDocumentedCommands requires that each command on the pages exists, in blocks with its
-// flags. internal/e2e runs the blocks that can be run.
+// TestDocumentedCommands exist, with flags; internal/e2e runs blocks.
 func TestDocumentedCommands(t *testing.T) {
 	found := 0
 	for page, text := range documentation(t) {

@@ -86,8 +86,7 @@ func TestDoctorThorough(t *testing.T) {
 	}
 }
 
-// TestDoctorPeer uses a completely separate registry for the second connection, so that
-// neither sees the other's writes.
+// TestDoctorPeer: a second registry that sees none of the writes.
 func TestDoctorPeer(t *testing.T) {
 	reference, peer := ocitest.New(t, ocitest.Quirks{})+"/infra/state", ocitest.New(t, ocitest.Quirks{})
 	o := okara(t, "admin", "doctor", reference, "--peer", peer)
@@ -96,8 +95,7 @@ func TestDoctorPeer(t *testing.T) {
 	}
 }
 
-// TestDoctorArtifactsGone examines a catalog that lists a module whose versions were deleted:
-// the other modules are still examined.
+// TestDoctorArtifactsGone: a listed module without versions.
 func TestDoctorArtifactsGone(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	mustOkara(t, "publish", "module", newModuleDir(t), "net/vpc/aws", "1.0.0", "--registry", host)

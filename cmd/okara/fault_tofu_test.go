@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// faultsVar makes TestTofuFaultMatrix try every fault for every request, instead of one for
-// each; `make interop` sets it.
+// faultsVar makes TestTofuFaultMatrix try every fault (make interop).
 const faultsVar = "OKARA_TEST_FAULTS"
 
 // faulty is a registry that breaks one request of an apply.
@@ -59,8 +58,7 @@ output "text" {
 	return f
 }
 
-// arm breaks the nth request from now on, none if nth is 0; if do is nil it delays the
-// request. The returned function delivers a delayed request that was not sent yet.
+// arm breaks or delays the nth request; the result delivers it.
 func (f *faulty) arm(nth int, do ocitest.Act) (deliver func()) {
 	deliver = func() {}
 	fault := &ocitest.Fault{Base: ocitest.Direct{Handler: f.registry}, Nth: nth, Do: do}
@@ -138,8 +136,7 @@ func TestTofuFaultMatrix(t *testing.T) {
 	t.Logf("request, fault and outcome:%s", table.String())
 }
 
-// apply runs an apply whose nth request fails; hit is false if it made fewer. It must still
-// succeed, with its state in the registry and no lock.
+// apply's nth request fails, hit if there was one; it succeeds all the same.
 func (f *faulty) apply(t *testing.T, text string, nth int, do ocitest.Act) (request, outcome string, hit bool) {
 	t.Helper()
 	deliver := f.arm(nth, do)

@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// TestInterrupted stops commands while they wait: by Ctrl-C, whose signal is the cause of the
-// cancellation, and by a cancellation without a cause.
+// TestInterrupted stops waiting commands by Ctrl-C, and by cancellation.
 func TestInterrupted(t *testing.T) {
 	for _, cause := range []error{nil, errors.New("interrupt signal received")} {
 		for _, args := range [][]string{

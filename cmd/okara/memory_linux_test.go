@@ -79,9 +79,7 @@ func peakOf(t *testing.T, args ...string) (peak int64) {
 	return peak
 }
 
-// highWater returns the largest resident size of a process so far in KiB; false when it has
-// ended. The kernel's accounting of ended children is useless here: it starts with the size
-// of the parent.
+// highWater returns a process's largest size in KiB; a child's accounting starts with its parent's.
 func highWater(pid int) (kib int64, ok bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// TestMirrorOtherContent mirrors a version again after its zip has changed at the origin, and
-// lets a depot take over a module that was published before.
+// TestMirrorOtherContent: a zip changed at the origin; a depot takes over.
 func TestMirrorOtherContent(t *testing.T) {
 	const name = "registry.example.com/acme/dns"
 	host := ocitest.New(t, ocitest.Quirks{})
@@ -56,8 +55,7 @@ func TestMirrorOtherContent(t *testing.T) {
 	}
 }
 
-// TestMirrorStates mirrors in one run a valid version, one that cannot be installed, and one
-// that the origin does not have.
+// TestMirrorStates: a valid version, an unusable, a missing one.
 func TestMirrorStates(t *testing.T) {
 	const good, bad, gone = "registry.example.com/acme/dns", "registry.example.com/acme/bad", "registry.example.com/acme/gone"
 	packed, host := t.TempDir(), ocitest.New(t, ocitest.Quirks{})

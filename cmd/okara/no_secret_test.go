@@ -19,8 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// echo starts a registry that refuses every request and returns the request's headers in its
-// error, as text and decoded.
+// echo refuses, and repeats the request's headers.
 func echo(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,8 +39,7 @@ func echo(t *testing.T) string {
 	return strings.TrimPrefix(s.URL, "http://")
 }
 
-// TestNoSecretInAnyOutput runs every command of the tree with debug logging against a
-// registry that echoes the request.
+// TestNoSecretInAnyOutput: every command, with debug logging.
 func TestNoSecretInAnyOutput(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	before := otel.GetTracerProvider()

@@ -17,8 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestCommandPages compares docs/reference/commands with the help of the command tree. `make
-// docs` regenerates the pages.
+// TestCommandPages holds the pages to the help; `make docs` writes them.
 func TestCommandPages(t *testing.T) {
 	const dir = "../../docs/reference/commands"
 	want := commandPages(t)

@@ -22,15 +22,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// Tokens of the callers of the test, by name: an owner, an administrator who approves, and
-// one without a token.
+// Tokens of an owner, an approver, and nobody.
 const (
 	plantedAnna  = "oks_anna_planted0123456789abcdef"
 	plantedCarla = "oks_carla_planted0123456789abcdef"
 )
 
-// Planted values. The module makes the output from reversed text, so that its source does
-// not contain it.
+// Planted values; the module's source has them reversed.
 const (
 	plantedParameter  = "planted-parameter-5a1f"
 	plantedCredential = "planted-credential-77c2"
@@ -207,8 +205,7 @@ func (w *planted) logIn(t *testing.T) {
 	}
 }
 
-// send makes a request: who is a token, a session cookie, or "". A body that is not a form is
-// JSON or an archive.
+// send makes a request: who is a token, cookie, or "".
 func (w *planted) send(t *testing.T, who, method, path, body string) (*http.Response, []byte) {
 	t.Helper()
 	r := must.Get(http.NewRequestWithContext(t.Context(), method, w.server.url+path, strings.NewReader(body)))(t)
@@ -233,8 +230,7 @@ func (w *planted) send(t *testing.T, who, method, path, body string) (*http.Resp
 	return resp, b.Bytes()
 }
 
-// call is send with an expected status, and looks for secrets in the answer. It waits until a
-// server leads, and until the module of the template has been read.
+// call is send with a status, without secrets, once a server leads.
 func (w *planted) call(t *testing.T, who, method, path, body string, status int, v any) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(200 * time.Millisecond) {

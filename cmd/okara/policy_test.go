@@ -136,8 +136,7 @@ func TestPolicy(t *testing.T) {
 		t.Errorf("lock from elsewhere: exit %d\n%s", o.code, o.err)
 	}
 
-	// Only the versions in a bundle that the policy accepts become visible. Their evidence
-	// is in the bundle, and is valid with another prefix.
+	// Only accepted versions of a bundle appear, with their evidence.
 	bundle := filepath.Join(t.TempDir(), "b.tar")
 	mustOkara(t, "bundle", "create", bundle, "net/vpc/aws", "net/bare/aws", "--registry", registry)
 	inside := ocitest.New(t, ocitest.Quirks{}) + "/inside"

@@ -34,8 +34,7 @@ func (u *person) run(t *testing.T, args ...string) (code int, stdout, stderr str
 	return o.code, o.out, o.err
 }
 
-// TestPublishModulesExits publishes the folders of a repository, of which one has submodules
-// alone and some will be refused: exit codes, and how many modules are printed.
+// TestPublishModulesExits: exit codes, and how many modules.
 func TestPublishModulesExits(t *testing.T) {
 	t.Parallel()
 	c, registry := newPerson(t), ocitest.New(t, ocitest.Quirks{})
@@ -79,8 +78,7 @@ func TestPublishModulesExits(t *testing.T) {
 	}
 }
 
-// TestPublishServer works through a server with TLS and a token, step by step: exit codes and
-// output.
+// TestPublishServer: a server with TLS and token, step by step.
 func TestPublishServer(t *testing.T) {
 	t.Parallel()
 	c, storage := newPerson(t), t.TempDir()
@@ -173,8 +171,7 @@ func TestPublishServer(t *testing.T) {
 	}
 }
 
-// matches reports whether text matches a regular expression in which . matches any character;
-// an unescaped dot in an address is fine.
+// matches: . is any character.
 func matches(t *testing.T, pattern, text string) bool {
 	t.Helper()
 	return must.Get(regexp.MatchString("(?s)"+pattern, strings.TrimSpace(text)))(t)
@@ -203,8 +200,7 @@ func newProxy(t *testing.T) *proxy {
 	return p
 }
 
-// newRunner starts the endpoint of a GitHub runner that gives a job with a secret tokens with
-// claims.
+// newRunner gives a GitHub job tokens with claims.
 func newRunner(t *testing.T, issuer *webtest.Issuer, secret string, claims map[string]any) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -223,8 +219,7 @@ func newRunner(t *testing.T, issuer *webtest.Issuer, secret string, claims map[s
 	return s
 }
 
-// TestPublishServerGitHub publishes like a job of GitHub Actions: only with the token of the
-// job, which okara requests.
+// TestPublishServerGitHub publishes by the job's token alone.
 func TestPublishServerGitHub(t *testing.T) {
 	const secret = "the-secret-of-the-runner"
 	c, front, issuer := newPerson(t), newProxy(t), webtest.NewIssuer(t)

@@ -22,8 +22,7 @@ const (
 	aMirrored  = "registry.example.com/acme/dns"
 )
 
-// readServer is a front-end of a registry with modules and providers: signed, with reports,
-// deprecated and withdrawn.
+// readServer has versions signed, reported, deprecated, withdrawn.
 type readServer struct {
 	*person
 	server, registry string // URL; HOST/PREFIX
@@ -119,8 +118,7 @@ func TestReadServer(t *testing.T) {
 	}
 }
 
-// TestErrorsNameTheServer: errors name the server that the user named, not the registry
-// behind it or the name by which a server asks its own.
+// TestErrorsNameTheServer that the user named.
 func TestErrorsNameTheServer(t *testing.T) {
 	r := newReadServer(t)
 	const absent = "net/vpc/aws@9.0.0"
@@ -134,8 +132,7 @@ func TestErrorsNameTheServer(t *testing.T) {
 	}
 }
 
-// TestReadServerCompares: the report on a merge request is the same through a server and
-// directly from the registry.
+// TestReadServerCompares: one report by server and registry.
 func TestReadServerCompares(t *testing.T) {
 	r := newReadServer(t)
 	root := filepath.Dir(filepath.Dir(r.file("modules/vpc/main.tf", "output \"id\" {\n  value = 1\n}\n")))
@@ -214,8 +211,7 @@ func TestReadServerRights(t *testing.T) {
 	}
 }
 
-// TestReadBuiltIn: a reader of the built-in registry lists and shows with its own right what it
-// may read, where the catalog of all is denied to it.
+// TestReadBuiltIn: a reader reads without the catalog.
 func TestReadBuiltIn(t *testing.T) {
 	t.Parallel()
 	c, dir := newPerson(t), newModuleDir(t)

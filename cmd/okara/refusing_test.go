@@ -29,8 +29,7 @@ func okaraAs(t *testing.T, host, password string, args ...string) outcome {
 	return u.okara("", args...)
 }
 
-// refusingRepository is where tests of refusals store states: in a registry made for them, or
-// at the HOST/PATH in OKARA_MATRIX_REGISTRY, a repository with immutable tags.
+// refusingRepository is made, or at OKARA_MATRIX_REGISTRY, with immutable tags.
 func refusingRepository(t *testing.T, rules ocitest.Refusals) string {
 	t.Helper()
 	if place := os.Getenv("OKARA_MATRIX_REGISTRY"); place != "" {

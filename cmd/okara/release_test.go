@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// newRelease makes a release of dns with packages of size bytes each, the first for
-// Linux.
+// newRelease makes a release of dns, size bytes a package.
 func newRelease(t testing.TB, platforms, size int) string {
 	t.Helper()
 	dir := t.TempDir()

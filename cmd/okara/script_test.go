@@ -22,9 +22,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"okara": main})
 }
 
-// TestScript runs the scripts of testdata/script, one topic each, with a separate registry
-// ($REGISTRY) and an empty home directory. The scripts' command "release DIR VERSION
-// PLATFORM..." writes a release of a provider of type dns.
+// TestScript runs testdata/script, a topic each, with $REGISTRY and a home. "release DIR VERSION
+// PLATFORM..." writes a provider's.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "../../testdata/script",

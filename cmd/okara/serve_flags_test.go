@@ -13,8 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
-// TestServeFlagsWin sets values of every kind by flags and by a file: a given flag takes
-// precedence, even with its default value, and the file sets the rest.
+// TestServeFlagsWin over the file, with default values too.
 func TestServeFlagsWin(t *testing.T) {
 	config := newFile(t, "okara.hcl", `
 listen         = "127.0.0.1:1"

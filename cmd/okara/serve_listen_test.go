@@ -12,8 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestServeEnvironment shows that variables can replace flags, that a flag takes precedence,
-// and that an invalid value is reported with the name of the variable.
+// TestServeEnvironment: variables, flags first, mistakes named.
 func TestServeEnvironment(t *testing.T) {
 	tokens := newFile(t, "tokens", serveToken+" read:module:**\n")
 	p := newServeProcess(t, []string{"OKARA_SERVE_TOKEN_FILE=" + tokens, "OKARA_SERVE_LISTEN=nonsense", "OKARA_SERVE_METRICS_LISTEN=127.0.0.1:0"})

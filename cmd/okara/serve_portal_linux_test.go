@@ -110,8 +110,7 @@ func (p *serveProcess) visit(t *testing.T, who, method, path, body string) (stat
 	return resp.StatusCode, resp.Header, string(b)
 }
 
-// until is visit that waits for a status: a server has to lead, and to have read the module
-// of the template.
+// until waits for a status: a server has to lead.
 func (p *serveProcess) until(t *testing.T, status int, who, method, path, body string) string {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
@@ -214,8 +213,7 @@ func TestServePortal(t *testing.T) {
 	}
 }
 
-// named returns a cookie as a browser sends it to this server: without TLS the port is in the
-// name, so that servers of one machine do not collide.
+// named returns a cookie as a browser sends it, with the port.
 func (p *serveProcess) named(c *http.Cookie) string { return p.cookieName() + "=" + c.Value }
 
 func (p *serveProcess) cookieName() string { return "okara-" + p.url[strings.LastIndex(p.url, ":")+1:] }

@@ -19,8 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
-// TestServeReference compares the reference page with the settings that the
-// configuration file can have and the flags of the command.
+// TestServeReference holds the page to settings and flags.
 func TestServeReference(t *testing.T) {
 	page := must.Get(os.ReadFile("../../docs/reference/serve-reference.md"))(t)
 	section, _, _ := strings.Cut(string(page), "## Rights")
@@ -50,8 +49,7 @@ func TestServeReference(t *testing.T) {
 	}
 }
 
-// settings returns the names of attributes, and of blocks with a label, in the struct of a
-// body.
+// settings returns a body's attributes and labelled blocks.
 func settings(body reflect.Type, prefix string) []string {
 	var names []string
 	for field := range body.Fields() {

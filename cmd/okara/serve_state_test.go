@@ -39,8 +39,7 @@ func TestServeOpensNoOtherState(t *testing.T) {
 	}
 }
 
-// TestServerIsNoRegistry shows that a server which stores in another registry refuses to act
-// as that registry: a list without states or locks would be a wrong answer.
+// TestServerIsNoRegistry: on another registry it refuses to act as one.
 func TestServerIsNoRegistry(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	server := strings.TrimPrefix(newStateServer(t, host, newFile(t, "key", strings.Repeat("07", 32)), ""), "http://")

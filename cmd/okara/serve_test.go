@@ -26,8 +26,7 @@ const serveToken = "oks_ci_0123456789abcdefghij"
 
 var serveSum = oci.BytesBlob("", []byte(serveToken)).Digest.Encoded()
 
-// newServer runs okara serve on a free port and returns its URL, its output on stderr so far,
-// and a function that stops it and returns its exit code.
+// newServer runs okara serve: URL, stderr, and a stop with exit code.
 func newServer(t *testing.T, args ...string) (url string, notes func() string, stop func() int) {
 	t.Helper()
 	return newServerIn(t, nil, args...)

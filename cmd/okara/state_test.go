@@ -307,8 +307,7 @@ func serialsOf(t *testing.T, reference string) map[string][]int {
 	return all
 }
 
-// TestStatePruneRefused shows that pruning in a registry that cannot delete reports that
-// nothing is broken.
+// TestStatePruneRefused: nothing is broken where nothing deletes.
 func TestStatePruneRefused(t *testing.T) {
 	repo := ocitest.New(t, ocitest.Quirks{NoDelete: true}) + "/state/app"
 	for serial := range 3 {

@@ -52,8 +52,7 @@ func (p *serveProcess) signal(t *testing.T, s os.Signal) {
 	must.Succeed(t, p.cmd.Process.Signal(s))
 }
 
-// publish stores a module with size bytes of noise and returns the link to its archive and
-// the hash of the content.
+// publish stores a module of noise: link and hash.
 func (p *serveProcess) publish(t *testing.T, client *http.Client, size int) (link string, sum []byte) {
 	t.Helper()
 	noise := make([]byte, size)
@@ -162,8 +161,7 @@ func TestServeStops(t *testing.T) {
 	}
 }
 
-// TestServeSecondSignal shows that during the grace period the server keeps serving but is not
-// ready, and that a second signal ends it at once, even during downloads.
+// TestServeSecondSignal: not ready in the grace period, and ended by the second.
 func TestServeSecondSignal(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -182,8 +180,7 @@ func TestServeSecondSignal(t *testing.T) {
 			}
 			ended, end := context.WithCancel(t.Context())
 			go func() { defer end(); _ = p.cmd.Wait() }() // its exit code is checked below
-			// Two simultaneous signals count as one, so it is sent again; a flood of them would
-			// be a problem of its own for a process that is ending.
+			// Simultaneous signals count as one, so it is sent again.
 			again := time.NewTicker(50 * time.Millisecond)
 			defer again.Stop()
 			for ended.Err() == nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// newCollector starts an OTLP collector that stores what it gets. A traced command runs in a
-// separate process, since the tracer is global.
+// newCollector is an OTLP collector, for processes.
 func newCollector(t *testing.T) (url string, received func() string) {
 	t.Helper()
 	var b lockedBuffer
@@ -27,8 +26,7 @@ func newCollector(t *testing.T) (url string, received func() string) {
 	return collector.URL, b.String
 }
 
-// TestTracing shows that a command sends spans of its registry requests to an
-// OTLP collector, without the password that it uses.
+// TestTracing: spans, without the password.
 func TestTracing(t *testing.T) {
 	collector, received := newCollector(t)
 	host := ocitest.New(t, ocitest.Quirks{})

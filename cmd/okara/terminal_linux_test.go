@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// onTerminal runs a command line whose stdout and stderr are a terminal, and stdin where an
-// answer is typed, and returns what the terminal shows.
+// onTerminal runs a command on a terminal, with an answer.
 func onTerminal(t *testing.T, answer string, env map[string]string, args ...string) (code int, shown string) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -50,8 +49,7 @@ func onTerminal(t *testing.T, answer string, env map[string]string, args ...stri
 	return code, <-all
 }
 
-// TestTerminal: on a terminal errors, hints and changes are highlighted, and bars show
-// progress. In a pipe, or if the user disables both, there is only text.
+// TestTerminal: highlights and bars on a terminal, text in pipes.
 func TestTerminal(t *testing.T) {
 	host, module := newWrites(t).host, newModuleDir(t)
 	mustWrite(t, filepath.Join(module, "prod.tfvars"), []byte("a = 1\n"))
@@ -97,8 +95,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestAsks: on a terminal, what replaces or ends something asks first, and a "no" changes
-// nothing; --yes answers, and where nobody can answer, scripts go on.
+// TestAsks: on a terminal it asks, "no" changes nothing; scripts go on.
 func TestAsks(t *testing.T) {
 	w := newWrites(t)
 	mustOkara(t, "publish", "module", newModuleDir(t), "net/vpc/aws", "1.0.0", "--registry", w.host)

@@ -13,8 +13,7 @@ import (
 
 const teamToken = "oks_team_0123456789abcdefghij"
 
-// TestWorkspaceCommands makes, lists and deletes workspaces at a server: output, exit codes and
-// completions.
+// TestWorkspaceCommands: output, exit codes, completions.
 func TestWorkspaceCommands(t *testing.T) {
 	tokens := newFile(t, "tokens", serveToken+" write:state:**\n"+teamToken+" write:state:acme/dev-*\n")
 	url, _, _ := newServer(t, "--storage", t.TempDir(), "--token-file", tokens)

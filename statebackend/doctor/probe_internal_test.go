@@ -11,8 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// TestJudge: what is known of services by their names takes precedence over a test that
-// found no fault.
+// TestJudge: what is known of a service precedes a test without fault.
 func TestJudge(t *testing.T) {
 	tests := []struct {
 		name, host, peer string

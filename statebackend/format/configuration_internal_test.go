@@ -12,8 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestConfiguration stores uploads of two records on every registry: a repeated upload
-// counts once, and other content does not replace the first.
+// TestConfiguration stores two uploads: repeated ones count once, others replace nothing.
 func TestConfiguration(t *testing.T) {
 	const record, id = "abcdefgh23", "0123456789abcdef"
 	ocitest.Each(t, func(t *testing.T, host string) {

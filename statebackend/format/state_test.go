@@ -90,8 +90,7 @@ func TestLockManifestRoundTrip(t *testing.T) {
 	must.Match(t, "manifest", got, want)
 }
 
-// Lock information is untrusted and bounded: 4 KiB, 16 levels. Larger information is not
-// read, but the id in the claim's tag still counts.
+// Lock information is bounded: 4 KiB, 16 levels. Beyond, the tag's id counts.
 func TestLockInfoBounds(t *testing.T) {
 	nested := func(n int) string {
 		return `{"ID":"id","Who":"a","More":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + `}`

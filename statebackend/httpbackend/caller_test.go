@@ -27,9 +27,8 @@ func as(t *testing.T, store *statebackend.Store, caller string) client {
 	return client{t, server.URL, "app"}
 }
 
-// TestAnotherCaller: the answer 423 shows the id of a lock. Another caller who sends it, or
-// an id with the same hash, does not hold that lock, at any server; force-unlock ends it.
-// The same caller holds it at any server.
+// TestAnotherCaller: who sends the id of another's lock, shown in 423, holds nothing, at any
+// server. The same caller does.
 func TestAnotherCaller(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		one, two, three := newStore(t, host, nil), newStore(t, host, nil), newStore(t, host, nil)

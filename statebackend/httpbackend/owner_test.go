@@ -22,8 +22,7 @@ const (
 	stranger = "run:acme/77aa"
 )
 
-// owners is one process that serves the runs of several owners, each under its own
-// address, and other clients.
+// owners is a process that serves several owners' runs, and others.
 func owners(t *testing.T, store *statebackend.Store) (mine, other, person client) {
 	t.Helper()
 	s := httpbackend.New(httpbackend.Options{Open: func(context.Context, string) (*statebackend.Store, error) { return store, nil }})
@@ -58,8 +57,7 @@ func (c client) requests(id string) map[string]answer {
 	}
 }
 
-// TestOwner: a run that is not the owner of a state gets 409 on each request, whatever
-// the record says, also with the lock id of the owner, in this process and in another.
+// TestOwner: a run gets 409 for a state that is not its own, whatever it sends.
 func TestOwner(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		store := newStore(t, host, nil)
@@ -98,8 +96,7 @@ func TestOwner(t *testing.T) {
 	})
 }
 
-// TestOwnerCosts: a run of the owner sends the registry as many requests as any other
-// client, once the record was read.
+// TestOwnerCosts: an owner's run costs no more requests, once the record is read.
 func TestOwnerCosts(t *testing.T) {
 	count := &ocitest.Count{}
 	host := ocitest.New(t, ocitest.Quirks{})

@@ -27,8 +27,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
-// client sends the requests of OpenTofu's and Terraform's http backend to one
-// workspace of one server.
+// client sends the http backend's requests to a workspace of one server.
 type client struct {
 	t         *testing.T
 	base      string // URL of the server
@@ -90,8 +89,7 @@ func stateOf(lineage string, serial int) string {
 	return fmt.Sprintf(`{"version":4,"terraform_version":"1.12.6","serial":%d,"lineage":%q,"outputs":{},"resources":[]}`, serial, lineage)
 }
 
-// newServer serves the states of a registry like a separate process, with its own
-// memory of the locks that it won.
+// newServer serves like a process of its own.
 func newServer(t *testing.T, host string) string {
 	t.Helper()
 	store := newStore(t, host, nil)
@@ -207,9 +205,8 @@ func TestForceUnlock(t *testing.T) {
 	}
 }
 
-// TestKilledInAWrite: a server that is killed during a write without a lock id leaves
-// its temporary lock. Another write or a run ends that lock when it is older than any such
-// write can take, but not before, and never the lock of a run.
+// TestKilledInAWrite: a temporary lock that a kill left ends after the longest write, never a
+// run's.
 func TestKilledInAWrite(t *testing.T) {
 	left := statebackend.LockInfo{ID: "left", Operation: "write", Info: "http request without a lock", Who: "curl"}
 	ocitest.Each(t, func(t *testing.T, host string) {
@@ -372,8 +369,7 @@ func TestRefusedRequests(t *testing.T) {
 	good.wantState(stateOf("a", 1))
 }
 
-// TestBrokenRegistry: an answer that does not come from a registry is never treated as
-// "no state".
+// TestBrokenRegistry: an answer that is no registry's is never "no state".
 func TestBrokenRegistry(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	client{t, newServer(t, host), "default"}.want(http.StatusOK, http.MethodPost, "", stateOf("a", 1))

@@ -225,8 +225,7 @@ func TestForceUnlock(t *testing.T) {
 	})
 }
 
-// A lock whose release failed still belongs to this run, and the release can be
-// requested again.
+// A lock whose release failed is still this run's.
 func TestUnlockFails(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	r := &run{t: t, repo: host + "/infra/state"}
@@ -376,8 +375,7 @@ func TestRefusals(t *testing.T) {
 	r.must(404, "HEAD", r.key(), "")
 }
 
-// A registry's refusal is passed on to the tool, but never as AccessDenied,
-// which the tools ignore while listing.
+// A registry's refusal is passed on, never as AccessDenied, which tools ignore.
 func TestRegistryErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

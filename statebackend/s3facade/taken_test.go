@@ -17,8 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
 
-// newTakenRun is a run with a lock that was taken before it, for a workspace that is not
-// called default.
+// newTakenRun is a run under a lock taken before, of a workspace not called default.
 func newTakenRun(t *testing.T, host string, transport http.RoundTripper) (*run, *statebackend.Lock, *statebackend.Store, *[]statebackend.Version) {
 	t.Helper()
 	r := &run{t: t, repo: host + "/infra/state"}

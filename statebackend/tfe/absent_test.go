@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// TestFirstRecord gives a record to a workspace that was created through another API. The
-// commands that have read it before must still work.
+// TestFirstRecord records a workspace of another API; commands before still work.
 func TestFirstRecord(t *testing.T) {
 	host, c := newRegistry(t), &clock{}
 	mustPut(t, openStore(t, host, "acme"), "prod", stateOf("x", 1))

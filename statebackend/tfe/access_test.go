@@ -122,8 +122,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestRefusedRequests sends requests that no tool sends: none reaches a registry, and no
-// body is read before the right is checked.
+// TestRefusedRequests: nothing reaches a registry, or has its body read first.
 func TestRefusedRequests(t *testing.T) {
 	c := newScript(t, newServer(t, newRegistry(t), setup{}))
 	id := c.create("prod")

@@ -17,8 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestReadThroughAnother locks through one server and writes through another: the holder
-// reads through the first one what it has written, from the first version on.
+// TestReadThroughAnother: through one server the holder reads what it wrote through another.
 func TestReadThroughAnother(t *testing.T) {
 	host := newRegistry(t)
 	tool := newTool(t, newServer(t, host, setup{}))

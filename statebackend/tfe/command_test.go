@@ -21,16 +21,14 @@ func managing(lineage string, serial int) string {
 	return strings.Replace(stateOf(lineage, serial), `"resources":[]`, `"resources":[{"mode":"managed","type":"x","name":"y","provider":"p","instances":[{"attributes":{"id":"1"}}]}]`, 1)
 }
 
-// command is one process of a tool: it sends the requests that the tools were observed to
-// send, and repeats a request that is answered with 5xx, as they do.
+// command is a tool's process with its observed requests, 5xx repeated.
 type command struct {
 	client
 	name string // of the workspace
 	id   string // as the command received it
 }
 
-// begin starts a command for a workspace of acme: the first requests of each process,
-// and the first read.
+// begin starts a command for a workspace of acme, with its first read.
 func (c client) begin(name string) *command {
 	c.t.Helper()
 	cmd := &command{client: c, name: name}
@@ -91,8 +89,7 @@ func (c *command) state() string {
 	return string(c.must(http.StatusOK, http.MethodGet, at, nil).body)
 }
 
-// write stores a state in two steps and returns the first answer that is not a success,
-// or the last answer.
+// write stores a state in two steps, up to the first failure.
 func (c *command) write(state string) reply {
 	c.t.Helper()
 	a := c.send(http.MethodPost, "workspaces/"+c.id+"/state-versions", announce(state))

@@ -81,8 +81,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// throughLife creates a workspace, applies twice, tags and deletes it, with all
-// requests sent by via, and reports whether all acknowledged changes are there.
+// throughLife leads a workspace through its life by via: are all changes there?
 func throughLife(tool client, via http.RoundTripper) bool {
 	tool.t.Helper()
 	plain := tool

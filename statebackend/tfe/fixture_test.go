@@ -66,8 +66,7 @@ func tokens() map[string]string {
 
 func tokenOf(caller string) string { return "oks_" + caller + "_" + strings.Repeat("s", 32) }
 
-// newServer starts a server over the registry at host and returns its address. Each
-// call stands for another process.
+// newServer starts another process's server over host.
 func newServer(t testing.TB, host string, o setup) string {
 	t.Helper()
 	h, _ := newHandler(t, host, o)
@@ -217,8 +216,7 @@ type reply struct {
 	body   []byte
 }
 
-// do sends a request; body is sent as JSON:API unless it is nil. A path without a
-// scheme is below /api/v2/.
+// do sends JSON:API below /api/v2/ unless path has a scheme.
 func (c client) do(method, path string, body any) reply {
 	c.t.Helper()
 	var b []byte

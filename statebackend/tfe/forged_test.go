@@ -23,8 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
-// pushVariable pushes a variable of workspace prod as versions up to commit 6129cd06
-// stored it, to the repository of the states of acme.
+// pushVariable pushes a variable as commit 6129cd06 stored it.
 func pushVariable(t *testing.T, host, key, value, category string, seq int) {
 	t.Helper()
 	const mediaType = "application/vnd.okara.variable.v1"
@@ -69,8 +68,7 @@ func (c client) settings(id string) object {
 	return all
 }
 
-// TestForged pushes variables and settings as one who may write the states and not run
-// anything: neither decides about runs, whichever server reads them first.
+// TestForged: what a writer of states pushes decides about no run.
 func TestForged(t *testing.T) {
 	c, f, id := newRemote(t, setup{})
 	c.tool = ""
@@ -105,8 +103,7 @@ func TestForged(t *testing.T) {
 	c.want(http.StatusConflict, http.MethodPost, "workspaces/"+id+"/configuration-versions", object{})
 }
 
-// TestMove moves what a version up to commit 6129cd06 stored, also what was sealed, and
-// leaves what cannot be read.
+// TestMove moves what commit 6129cd06 stored, and leaves the unreadable.
 func TestMove(t *testing.T) {
 	host := newRegistry(t)
 	f := newFakeRuns(host)

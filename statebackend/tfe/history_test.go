@@ -38,10 +38,9 @@ const (
 	unknown outcome = "unknown" // no answer, or one that leaves it open
 )
 
-// checkHistory returns what a history shows that no lock may allow: two holders at once, a
-// holder that is refused although nobody forced its lock, an acknowledged write that a later
-// holder does not read or that is lost in the end, a refused write that was current. Each
-// value is written once. The last step is a read after all others.
+// checkHistory returns what no lock may allow: two holders, a refused holder whom nobody forced, a
+// lost acknowledged write, a refused write that was current. Each value is written once, and read
+// in the end.
 func checkHistory(history []step) (wrong []string) {
 	type hold struct {
 		lock        string
@@ -100,8 +99,7 @@ func checkHistory(history []step) (wrong []string) {
 	return wrong
 }
 
-// TestCheckHistory plants what checkHistory must find into a history in which one holder
-// follows another, and the third is forced.
+// TestCheckHistory plants each of these into a history.
 func TestCheckHistory(t *testing.T) {
 	story := func() []step {
 		n := 0

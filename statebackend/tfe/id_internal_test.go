@@ -167,8 +167,7 @@ func FuzzID(f *testing.F) {
 	})
 }
 
-// FuzzRunID parses ids of runs and uploads: each has one spelling, and is parsed into the
-// parts that it was made of.
+// FuzzRunID: an id has one spelling, and its own parts.
 func FuzzRunID(f *testing.F) {
 	p := workspaceRef{"acme", "prod"}
 	r := runID{p, "abcdefgh23", 7}
@@ -191,8 +190,7 @@ func FuzzRunID(f *testing.F) {
 	})
 }
 
-// TestShortID: ids for the provider hashicorp/tfe have the form that it accepts, and are
-// distinguished from the other ids, of which some look alike.
+// TestShortID: ids fit hashicorp/tfe, and are told from others.
 func TestShortID(t *testing.T) {
 	form := regexp.MustCompile(`^ws-[a-zA-Z0-9]{16}$`) // of tfe_variable
 	for _, p := range []workspaceRef{{"acme", "prod"}, {"acme", "prod123"}, {"a", strings.Repeat("b", 90)}} {

@@ -67,8 +67,7 @@ func TestLockAtReplicas(t *testing.T) {
 	})
 }
 
-// TestLockOfScripts: scripts of one subject exclude each other, even at two
-// processes.
+// TestLockOfScripts: a subject's scripts exclude each other, at two processes too.
 func TestLockOfScripts(t *testing.T) {
 	host := newRegistry(t)
 	a := newScript(t, newServer(t, host, setup{}))
@@ -145,8 +144,7 @@ func TestCommandIDElsewhere(t *testing.T) {
 	tool.unlock(http.StatusOK, prod)
 }
 
-// TestLockOfAnotherCaller: whoever sends the ID with which another caller holds a lock
-// holds nothing, at any server; the caller itself does.
+// TestLockOfAnotherCaller: another's ID holds nothing, at any server.
 func TestLockOfAnotherCaller(t *testing.T) {
 	host := newRegistry(t)
 	one, two := newTool(t, newServer(t, host, setup{})), newTool(t, newServer(t, host, setup{}))

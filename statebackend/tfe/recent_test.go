@@ -68,8 +68,7 @@ func TestReadTwice(t *testing.T) {
 	}
 }
 
-// TestReadAfterUnlock: the next command, on the connection of a command that read the
-// workspace while it was locked, as behind a proxy, sees that it is free.
+// TestReadAfterUnlock: the next command on the connection sees the workspace free.
 func TestReadAfterUnlock(t *testing.T) {
 	now := time.Now()
 	tool := newTool(t, newServer(t, newRegistry(t), setup{change: func(o *tfe.Options) { o.Now = func() time.Time { return now } }}))

@@ -167,8 +167,7 @@ func (f *fakeRuns) status(s tfe.RunStatus) { f.move(func(r *tfe.Run) { r.Status 
 
 func acmeProd() tfe.Workspace { return tfe.Workspace{Organization: "acme", Name: "prod"} }
 
-// newRemote returns a server that executes runs, with workspace prod of mode remote and
-// its id.
+// newRemote executes runs, with workspace prod and its id.
 func newRemote(t testing.TB, o setup) (c client, f *fakeRuns, id string) {
 	t.Helper()
 	host := newRegistry(t)

@@ -32,8 +32,7 @@ func keyOf(organization, workspace string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(organization + "\x00" + workspace))
 }
 
-// TestRemoteWorkspace shows a workspace whose runs are executed here: commands of the
-// tools get its stable id.
+// TestRemoteWorkspace: commands get the stable id of a workspace with runs here.
 func TestRemoteWorkspace(t *testing.T) {
 	c, f, id := newRemote(t, setup{})
 	if id != c.read("prod") || id != "ws-"+keyOf("acme", "prod") {
@@ -62,8 +61,7 @@ func TestRemoteWorkspace(t *testing.T) {
 	c.want(http.StatusServiceUnavailable, http.MethodGet, "workspaces/"+id, nil)
 }
 
-// TestRecords: an act is one record, which says what it changed, also if its client hangs up
-// before it is done, and if it fails.
+// TestRecords: an act is one record, also if its client hangs up, or it fails.
 func TestRecords(t *testing.T) {
 	var log bytes.Buffer
 	took := func() (got []string) {
@@ -554,8 +552,7 @@ func TestPhaseStatus(t *testing.T) {
 	}
 }
 
-// TestPlanJSON shows a saved plan to callers that may read it, without sensitive values
-// in the form for display.
+// TestPlanJSON shows a plan to readers, without sensitive values.
 func TestPlanJSON(t *testing.T) {
 	c, f, id := newRemote(t, setup{})
 	plan := relationID(t, c.run(id, object{"save-plan": true}), "plan")
@@ -585,8 +582,7 @@ func TestPlanJSON(t *testing.T) {
 	c.as("").want(http.StatusUnauthorized, http.MethodGet, "plans/"+plan+"/json-output-redacted", nil)
 }
 
-// TestRunLogAtEnd reads an incomplete log at its end, and returns nothing before then: the
-// reader waits there until there is more.
+// TestRunLogAtEnd: a reader waits at the end of an incomplete log.
 func TestRunLogAtEnd(t *testing.T) {
 	c, f, id := newRemote(t, setup{})
 	plan := relationID(t, c.run(id, nil), "plan")

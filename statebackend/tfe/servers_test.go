@@ -187,8 +187,7 @@ func (w *world) record(s step) {
 	}
 }
 
-// door is how a tool locks, reads, writes and unlocks. The status is 0 without an answer,
-// 423 if others hold the lock.
+// door is how a tool locks, reads, writes and unlocks: status 0 without answer, 423 if held.
 type door interface {
 	lock(id string) int
 	read() (int, string)
@@ -260,8 +259,7 @@ func (d httpDoor) unlock(id string) int {
 	return status
 }
 
-// cloudDoor is a command of a configuration with a cloud block. The ID of its lock is in that
-// of its workspace.
+// cloudDoor is a command of a cloud block, its lock's ID in the workspace's.
 type cloudDoor struct {
 	w         *world
 	workspace string
@@ -315,8 +313,7 @@ func (d *cloudDoor) unlock(string) int {
 	return status
 }
 
-// wrapperDoor is a run of okara tofu: a facade of its own on this machine, whose way to the
-// registry is bad.
+// wrapperDoor is okara tofu, whose way to the registry is bad.
 type wrapperDoor struct {
 	facade http.Handler
 	repo   string
@@ -459,9 +456,8 @@ func (w *world) run(kind string, n int) {
 	w.record(s)
 }
 
-// isRefusal reports whether an answer says that a write does not count: not if an earlier one
-// of the same request had none, not if its lock had ended before it came, since another copy of it
-// may have come earlier, and not if it names the version that continues it.
+// isRefusal reports whether an answer says that a write does not count: no earlier copy may have,
+// its lock had not ended, and it names no version that continues it.
 func isRefusal(answer string) bool {
 	return !strings.Contains(answer, repeatedNote) && !strings.Contains(answer, "lock ended") && !strings.Contains(answer, "from which version") && !strings.Contains(answer, "the next lock decides")
 }
@@ -491,8 +487,7 @@ func lockOf(workspace string) string {
 	return "tfe-" + workspace[strings.LastIndex(workspace, ".")+1:]
 }
 
-// operate kills servers, and ends locks by force: those of clients that are gone, and now and
-// then one of a client that runs.
+// operate kills servers, and forces locks of the gone, at times of others.
 func (w *world) operate(over *atomic.Bool, killed, forced *atomic.Int64) {
 	_, stores := newHandler(w.t, "registry.test", setup{via: ocitest.Direct{Handler: w.registry}})
 	store, err := stores.open(w.t.Context(), "acme")

@@ -46,8 +46,7 @@ func TestSettingRefused(t *testing.T) {
 	}
 }
 
-// TestSettingOfRuns: a caller that may only write cannot change settings that affect runs,
-// but may repeat their values.
+// TestSettingOfRuns: a writer may repeat settings of runs, not change them.
 func TestSettingOfRuns(t *testing.T) {
 	c, _, id := newRemote(t, setup{})
 	writer := c.as("ci")

@@ -51,8 +51,7 @@ func TestWrite(t *testing.T) {
 	})
 }
 
-// TestUploadOfEndedToken: an upload address is valid no longer than the token for which it
-// was made, which ends, is revoked, is replaced under its id, or loses its right.
+// TestUploadOfEndedToken: an upload address ends with its token, however.
 func TestUploadOfEndedToken(t *testing.T) {
 	var guard *access.Guard
 	var at clock

@@ -72,9 +72,8 @@ func keys(items []item) string {
 	return strings.Join(list, ", ")
 }
 
-// TestVariables stores variables of a workspace with the requests of the provider
-// hashicorp/tfe and go-tfe. Another process reads them, and sensitive values are never
-// shown, not even in the registry.
+// TestVariables stores variables as hashicorp/tfe and go-tfe do. Another process reads them;
+// sensitive values are nowhere.
 func TestVariables(t *testing.T) {
 	host := newRegistry(t)
 	spy := &written{}
@@ -145,8 +144,7 @@ func TestVariables(t *testing.T) {
 	again()
 }
 
-// TestVariablesByThemselves names variables as older clients do, and refuses variables of
-// other workspaces.
+// TestVariablesByThemselves: as older clients name them, of this workspace only.
 func TestVariablesByThemselves(t *testing.T) {
 	host := newRegistry(t)
 	c := variableServer(t, host)
@@ -217,8 +215,7 @@ func TestVariablesAtOnce(t *testing.T) {
 	}
 }
 
-// TestVariableRequests counts the requests of many variables: a list is one list and what
-// is not known yet, and an addition reads none again.
+// TestVariableRequests: one list and what is new; additions read nothing again.
 func TestVariableRequests(t *testing.T) {
 	host := newRegistry(t)
 	count := &ocitest.Count{}
@@ -253,8 +250,7 @@ func TestVariableRequests(t *testing.T) {
 	}
 }
 
-// TestVariablesOfOneKey creates variables of one key from two processes at once: two never
-// stay, and a caller that got a success finds its variable.
+// TestVariablesOfOneKey: of two at once one stays, and its caller knows.
 func TestVariablesOfOneKey(t *testing.T) {
 	host := newRegistry(t)
 	servers := []client{variableServer(t, host), variableServer(t, host)}
@@ -319,8 +315,7 @@ func TestVariableRights(t *testing.T) {
 	}
 }
 
-// TestVariablesOfAProject: a caller that may change only some workspaces cannot get the
-// variables of a project by moving a workspace into it, or take them from one in it.
+// TestVariablesOfAProject: moving a workspace gives or takes nobody's variables.
 func TestVariablesOfAProject(t *testing.T) {
 	host := newRegistry(t)
 	c := variableServer(t, host)
@@ -355,8 +350,7 @@ func TestVariablesOfAProject(t *testing.T) {
 	dev.want(http.StatusNoContent, http.MethodDelete, "workspaces/"+id, nil)
 }
 
-// TestVariableSets creates sets, lets workspaces and projects use them, and checks which
-// variables are in effect.
+// TestVariableSets: which variables of sets are in effect.
 func TestVariableSets(t *testing.T) {
 	host := newRegistry(t)
 	c := variableServer(t, host)
@@ -437,8 +431,7 @@ func TestVariablesOfRun(t *testing.T) {
 	}
 }
 
-// TestShortIDs finds a workspace by its short id in a process that never issued it, and
-// sends no request if the process did.
+// TestShortIDs finds a workspace by an id never issued here.
 func TestShortIDs(t *testing.T) {
 	host := newRegistry(t)
 	c := newScript(t, newServer(t, host, setup{}))
@@ -481,8 +474,7 @@ func TestShortIDs(t *testing.T) {
 	}
 }
 
-// TestNewOrganization finds by short id a workspace that another process created in an
-// organization that did not exist when this process listed them.
+// TestNewOrganization finds a workspace in an organization made since.
 func TestNewOrganization(t *testing.T) {
 	host := newRegistry(t)
 	var mu sync.Mutex // guards the two

@@ -249,8 +249,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// The first version may be listed before it can be read, while its registry writes it:
-// that is not damage.
+// The first version may be listed before it can be read: no damage.
 func TestCurrentVersionBeingWritten(t *testing.T) {
 	host := newRegistry(t)
 	c := newTool(t, newServer(t, host, setup{}))

@@ -19,8 +19,7 @@ import (
 
 const workspaces = "organizations/acme/workspaces"
 
-// TestWorkspace takes a workspace through its life, seen by another process at each
-// step.
+// TestWorkspace leads a workspace through its life, seen by another process.
 func TestWorkspace(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		tool := newTool(t, newServer(t, host, setup{}))
@@ -285,8 +284,7 @@ func TestDeletedUnderway(t *testing.T) {
 	tool.apply("prod", stateOf("b", 1))
 }
 
-// TestClocksOfReplicas: a command that begins at a replica whose clock is behind does not
-// count as one from before the workspace was created.
+// TestClocksOfReplicas: a clock behind makes no command older than its workspace.
 func TestClocksOfReplicas(t *testing.T) {
 	behind := &clock{}
 	behind.advance(-time.Minute)

@@ -47,9 +47,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// process is the provider as a tool runs it. The Go types of the protocol's messages are
-// internal to the library, so messages are built from the registered descriptors, and
-// read and written as JSON.
+// process is the provider as tools run it, with messages of registered descriptors, as JSON.
 type process struct {
 	t      *testing.T
 	client *goplugin.Client

@@ -136,8 +136,7 @@ func TestStateDataRefuses(t *testing.T) {
 	}
 }
 
-// TestVersionsDataRefuses requests missing modules and providers. In the end-to-end tests
-// the tools themselves request existing ones.
+// TestVersionsDataRefuses what is missing.
 func TestVersionsDataRefuses(t *testing.T) {
 	t.Setenv("OKARA_REGISTRY", "") // may be set in the developer's environment
 	host := ocitest.New(t, ocitest.Quirks{})

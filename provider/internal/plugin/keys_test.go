@@ -15,8 +15,7 @@ import (
 
 const key = "base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="
 
-// TestEncryption checks that states are sealed as with the other access paths. Without
-// the key, the error has a hint and does not contain the key.
+// TestEncryption: states are sealed; without the key a hint, no key.
 func TestEncryption(t *testing.T) {
 	values, plain := registry(t)
 	without := start(t, values)
@@ -59,9 +58,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestReplicas checks that replicas are updated when the lock is released, and with each
-// write without a lock of the tool. An unreachable replica is only a warning, since the
-// state is stored.
+// TestReplicas are updated at unlock, and at each write without lock; one out of reach is a
+// warning.
 func TestReplicas(t *testing.T) {
 	values, store := registry(t)
 	replica := store.Repo().String() + "-copy"
@@ -74,8 +72,7 @@ func TestReplicas(t *testing.T) {
 	checkReplica(t, replica, p.must(p.write("default", stateOf(2, "y"))), stateOf(2, "y")) // -lock=false
 }
 
-// checkReplica requires that a warns about the other replica, and that this one has the
-// state.
+// checkReplica: a warns, and this replica has the state.
 func checkReplica(t *testing.T, replica string, a answer, want []byte) {
 	t.Helper()
 	if len(a.Diagnostics) != 1 || a.Diagnostics[0].Severity != "WARNING" || !strings.Contains(a.Diagnostics[0].Summary, "the replica is behind: ") || !strings.Contains(a.Diagnostics[0].Detail, "Hint: the next run updates it") {

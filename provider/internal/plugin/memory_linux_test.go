@@ -13,9 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestMemory moves a state of 64 MiB through the provider, which must use at most three
-// times as much memory. A larger state briefly takes 3.4 times as much, since the library
-// collects its chunks in a buffer that doubles.
+// TestMemory: 64 MiB of state take at most three times that; larger ones briefly 3.4, the library's
+// buffer doubling.
 func TestMemory(t *testing.T) {
 	values, _ := registry(t)
 	p := start(t, values)

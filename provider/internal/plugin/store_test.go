@@ -17,8 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// registry starts a registry, and returns the configuration of a store in it and the
-// store itself, as other access paths see it.
+// registry returns a store's configuration, and the store.
 func registry(t *testing.T) (object, *statebackend.Store) {
 	t.Helper()
 	repository := ocitest.New(t, ocitest.Quirks{}) + "/infra/state"
@@ -30,8 +29,7 @@ func stateOf(serial int, text string) []byte {
 	return fmt.Appendf(nil, `{"version":4,"terraform_version":"1.16.0","serial":%d,"lineage":"8e5d2b5b-0f3f-4f2a-9d6b-0f0a3c1f7e11","outputs":{"text":{"value":%q,"type":"string"}},"resources":[]}`, serial, text)
 }
 
-// says fails the test unless the first error contains all of want, with a one-line
-// summary.
+// says: the first error has all of want, and one line.
 func says(t *testing.T, a answer, want ...string) {
 	t.Helper()
 	if !a.Diagnostics.failed() {
@@ -146,10 +144,8 @@ func TestLockTimeout(t *testing.T) {
 	second.must(second.unlock("default", own))
 }
 
-// TestStop checks that stopping ends the waiting with an explanation, but neither a lock
-// nor a write. A terminal and a service manager send their signals to all processes,
-// including the provider, while Terraform itself sends no request while it waits for a
-// lock.
+// TestStop: stopping ends waiting, explained, not a lock or write. Signals go to all processes, and
+// Terraform sends no request while it waits.
 func TestStop(t *testing.T) {
 	for name, stop := range map[string]func(p *process){
 		"the tool":        func(p *process) { p.must(p.ask("StopProvider", object{})) },

@@ -51,8 +51,7 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// If keys lag independently of each other, the lock is not safe. The litmus
-// test of a registry looks for this case.
+// If keys lag independently the lock is not safe, as a registry's test finds.
 func TestExploreLaggingKeys(t *testing.T) {
 	_, bad := explore(&setup{lists: listLag, clients: 2, cycles: 1}, maxStates)
 	if !strings.HasPrefix(bad, "two holders") {
@@ -62,8 +61,7 @@ func TestExploreLaggingKeys(t *testing.T) {
 
 const maxStates = 2_000_000
 
-// explore visits every reachable state, depth first, and returns their number and the
-// first violation.
+// explore visits every reachable state, and returns their number and the first violation.
 func explore(s *setup, limit int) (int, string) {
 	seed := maphash.MakeSeed()
 	seen := map[uint64]struct{}{}

@@ -23,10 +23,9 @@ func (w *world) request(person, server int) {
 	w.serveUntil(w.slot(person, server), OpDone)
 }
 
-// TestLateRepetition ends a lock by force whose LOCK was repeated: the answer of the first
-// server was lost, the second one stopped while it sent a claim, the first one answered the
-// third LOCK. The claim of the second server arrives when another client holds. It must not
-// look as if it had been made after the end.
+// TestLateRepetition forces a lock whose LOCK was repeated: one server's answer was lost, the
+// second stopped in its claim, the first answered the third. The late claim must not seem newer
+// than the end.
 func TestLateRepetition(t *testing.T) {
 	w := newWorld(&setup{persons: 2, servers: 3, cycles: 4, puts: 1, patience: 3, crashes: 1, losses: 1, forces: 1, whole: true})
 	w.do(act{actSend, 0, 0})
@@ -52,9 +51,8 @@ func TestLateRepetition(t *testing.T) {
 	}
 }
 
-// TestAbandonedRoot lets server and registry die while they write the claim of a LOCK, so
-// that the claim is listed and cannot be read. The client repeats LOCK, and writes through
-// a third server.
+// TestAbandonedRoot: server and registry die in a claim, listed and unreadable. The client repeats
+// LOCK, and writes through a third server.
 func TestAbandonedRoot(t *testing.T) {
 	w := newWorld(&setup{persons: 1, servers: 3, cycles: 4, puts: 1, patience: 3, crashes: 1, abandonedClaims: 1, whole: true})
 	w.do(act{actSend, 0, 0})
@@ -68,9 +66,8 @@ func TestAbandonedRoot(t *testing.T) {
 	}
 }
 
-// TestLateSeal lets two servers answer one LOCK after a lock that was ended by force: both
-// have to copy the head. One does, answers, and the client writes. The copy of the other
-// one arrives after, and must stay below that version.
+// TestLateSeal: two servers answer a LOCK after a forced end, and copy the head. A late copy must
+// stay below the client's write.
 func TestLateSeal(t *testing.T) {
 	w := newWorld(&setup{persons: 2, servers: 3, cycles: 4, puts: 1, patience: 3, forces: 1, older: true, giveUps: 1, whole: true})
 	w.request(1, 2)
@@ -97,9 +94,8 @@ func TestLateSeal(t *testing.T) {
 	}
 }
 
-// TestSealAboveAnother repeats a LOCK beside the claim of a server that stopped, while
-// another client contends, is refused and ends its claim. No copy of the head fits between
-// what that one may write and the older claim; the client gets its lock all the same.
+// TestSealAboveAnother repeats a LOCK beside a stopped server's claim while another contends. No
+// copy fits in between; the client gets its lock.
 func TestSealAboveAnother(t *testing.T) {
 	w := newWorld(&setup{persons: 2, servers: 3, cycles: 4, puts: 1, patience: 3, crashes: 2, forces: 1, older: true, whole: true})
 	w.do(act{actSend, 1, 2})
@@ -122,10 +118,9 @@ func TestSealAboveAnother(t *testing.T) {
 	}
 }
 
-// TestLateBesideWithdrawn sends a claim of a repeated LOCK beside a claim of the same
-// client that is withdrawn afterwards. Its server stops, the lock is ended by force, another
-// client wins, the claim arrives. Its number is above where the successor of the lock
-// starts; it names the claim that was live when it was made.
+// TestLateBesideWithdrawn sends a repeated LOCK's claim beside one that is withdrawn; it arrives
+// after a forced end and another winner, above the successor's start. It names the claim that was
+// live then.
 func TestLateBesideWithdrawn(t *testing.T) {
 	w := newWorld(&setup{persons: 2, servers: 4, cycles: 4, puts: 1, patience: 3, crashes: 1, losses: 1, forces: 1, whole: true})
 	w.do(act{actSend, 0, 0})
@@ -145,9 +140,8 @@ func TestLateBesideWithdrawn(t *testing.T) {
 	w.endsByForce(t)
 }
 
-// TestLateCopy takes over the lock of a client that copies the head. The copy arrives late,
-// below that of its successor, which saw a newer head: the writer of that version must not
-// be told that it is not current.
+// TestLateCopy: a late copy of the head below the successor's, who saw a newer one: the writer must
+// not be told that it is not current.
 func TestLateCopy(t *testing.T) {
 	w := newWorld(&setup{clients: 3, cycles: 1, puts: 2, takeOvers: 2, whole: true})
 	start := func(client, how int, until Op) {
@@ -171,8 +165,7 @@ func TestLateCopy(t *testing.T) {
 	}
 }
 
-// serveHolder serves a client until its next request has this op. OpDone: until it waits
-// for nothing.
+// serveHolder serves a client until its next request has this op, or none.
 func (w *world) serveHolder(client int, op Op) {
 	c := &w.clients[client]
 	for w.bad == "" && c.stage != stageIdle && c.stage != stageHolding && c.stage != stageDone && c.req.Op != op {
@@ -180,8 +173,7 @@ func (w *world) serveHolder(client int, op Op) {
 	}
 }
 
-// endsByForce ends the lock of person 0 by force, lets person 1 win, and then the claim
-// arrive that is under way. Person 0 must not write by it.
+// endsByForce forces person 0's lock; person 1 wins, then the claim arrives, which must not write.
 func (w *world) endsByForce(t *testing.T) {
 	t.Helper()
 	w.do(act{actForce, 0, 0})
@@ -197,8 +189,7 @@ func (w *world) endsByForce(t *testing.T) {
 	}
 }
 
-// TestLateBesideAnother raises the number of such a claim by the end of a late claim of a
-// third client, which has the number of the lock.
+// TestLateBesideAnother raises such a claim's number by a third client's late one.
 func TestLateBesideAnother(t *testing.T) {
 	w := newWorld(&setup{persons: 3, servers: 4, cycles: 4, puts: 1, patience: 3, crashes: 2, losses: 1, forces: 2, whole: true})
 	w.do(act{actSend, 2, 3})

@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// schedules is how many random schedules TestSimulate runs, unless OKARA_TEST_SCHEDULES
-// says another number.
+// schedules is how many TestSimulate runs, or OKARA_TEST_SCHEDULES.
 const schedules = 40_000
 
 // simulated returns the worlds that TestSimulate chooses from.
@@ -44,9 +43,8 @@ func simulated() []setup {
 	return append(list, again...) // at the end, since a replay names a world by its place
 }
 
-// TestSimulate runs random schedules of three or four clients on a registry
-// that delays, loses, repeats and reorders requests and shows stale or torn
-// lists. A failure prints how to replay it.
+// TestSimulate runs random schedules of three or four clients on a registry that delays, loses,
+// repeats, reorders and lies. A failure tells how to replay it.
 func TestSimulate(t *testing.T) {
 	if replay := os.Getenv("OKARA_REPLAY"); replay != "" {
 		i, seed, _ := strings.Cut(replay, "/")
@@ -118,8 +116,7 @@ func simulate(s *setup, seed uint64, logf func(string, ...any)) *world {
 	return w
 }
 
-// random picks an action. Faults are rare, and sometimes one client runs ahead of the
-// others: most errors need long delays.
+// random picks an action. Faults are rare; sometimes one client runs ahead.
 func random(rng *rand.Rand, acts []act, calm int, hurry *int) act {
 	if rng.IntN(12) == 0 {
 		*hurry = rng.IntN(6) - 1

@@ -10,23 +10,18 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// The world is a registry and some clients that run the real machines. Every
-// step is a choice among actions: TestExplore tries all of them, TestSimulate
-// chooses by a seed. After each step the properties are checked against the
-// actual content of the registry.
+// The world is a registry and clients that run the real machines, step by step: TestExplore tries
+// all, TestSimulate chooses by a seed, and each step is checked against the registry.
 
 // lists is the consistency of tag lists.
 type lists uint8
 
 const (
-	// listByKey: a list reads one key after the other, so it shows each push
-	// that finished before it began, and any part of later ones.
+	// listByKey reads key by key: all finished pushes, and any of later ones.
 	listByKey lists = iota
-	// listPrefix: a list is a snapshot, possibly old: the effect of a prefix of
-	// one order of updates.
+	// listPrefix is a snapshot, maybe old.
 	listPrefix
-	// listLag: each key lags independently, as if the pages of a list came from
-	// different caches. No lock can be safe on it; doctor must detect it.
+	// listLag: keys lag independently. No lock is safe on it; doctor must detect it.
 	listLag
 )
 
@@ -313,9 +308,8 @@ func (w *world) serveActs(acts []act, i int) []act {
 	}
 	if writes(c.req.Op) && w.faults > 0 {
 		acts = append(acts, act{actLost, i, 0}, act{actDropped, i, 0}, act{actDelayed, i, 0}, act{actTwice, i, 0}, act{actGiveUp, i, 0}, act{actSwallowed, i, 0})
-		// The guarantee excludes a push that is answered and takes effect while
-		// a list is read key by key; where lists are snapshots it looks like
-		// another old list.
+		// The guarantee excludes a push that takes effect while a list is read by key; of snapshots
+		// it looks like an old list.
 		if w.lists == listPrefix {
 			acts = append(acts, act{actSwallowed, i, 1})
 		}
@@ -561,8 +555,7 @@ func (w *world) sealForced(i int) {
 // sealerID begins the lock id of a sealer.
 const sealerID = "sealer of "
 
-// sealedForced is the time from which no write under a lock that was ended by force may
-// become the current state.
+// sealedForced is from when no write under a forced lock may become current.
 func (w *world) sealedForced(i int) {
 	c := &w.clients[i]
 	if w.people != nil {

@@ -12,9 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Time in the world passes in thirds of a lease, and the Date of the registry is hours
-// ahead of every heartbeat's time. The local clock agrees with it, so only observations
-// keep a lease from ending.
+// Time passes in thirds of a lease; the registry's Date is hours ahead, as is the local clock: only
+// observations keep a lease.
 
 const worldTTL = HeartbeatsPerLease * time.Minute
 
@@ -24,8 +23,7 @@ func (w *world) now() time.Time {
 
 func (w *world) date() time.Time { return w.now().Add(7 * time.Hour) }
 
-// settled reports whether time may pass: taking and releasing a lock are bounded,
-// and short compared with a lease.
+// settled reports whether time may pass: locking is short beside a lease.
 func (w *world) settled() bool {
 	for i := range w.clients {
 		switch w.clients[i].stage {
@@ -52,8 +50,7 @@ func (w *world) pass() {
 	}
 }
 
-// meet lets a client observe the claim in its way, and decides what it may do. One
-// observation at a time costs it nothing.
+// meet lets a client observe the claim in its way.
 func (w *world) meet(c *client, by ClaimID) {
 	if w.ticks == 0 {
 		return

@@ -8,12 +8,9 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// In a world of people, each person has a lock id and sends LOCK, some writes and
-// UNLOCK in sequence, each to any of some servers. The answers are what counts: from the
-// answer to LOCK until UNLOCK is sent, no other person gets the answer that it holds the
-// lock, and no write is refused. Servers stop between any two of their requests and
-// start without memory, and persons give up waiting and repeat a request while a server
-// is still processing it.
+// In a world of people each has a lock id and sends LOCK, writes and UNLOCK to any server. Answers
+// count: between LOCK's and UNLOCK no other holds, and no write is refused. Servers stop anywhere
+// and start without memory; persons give up and repeat.
 
 type person struct {
 	stage    personStage
@@ -385,8 +382,7 @@ func (w *world) reported(i, n int) {
 	}
 }
 
-// arrived checks a version that arrives: one of another client must not come above
-// the versions that a holder knows.
+// arrived checks a version: none of others above what a holder knows.
 func (w *world) arrived(n int64, by ClaimID) {
 	for i := range w.people {
 		p := &w.people[i]
@@ -398,9 +394,8 @@ func (w *world) arrived(n int64, by ClaimID) {
 	}
 }
 
-// finishPeople checks the state when no more events are possible: no claim is left that
-// locks others out. A claim that joined a lock which has ended is ended by the next
-// attempt.
+// finishPeople checks the end: no claim locks others out; one that joined an ended lock ends at the
+// next attempt.
 func (w *world) finishPeople() {
 	for i := range w.people {
 		if w.people[i].stage != personDone {

@@ -50,8 +50,7 @@ func (w *world) update(u update) {
 	}
 }
 
-// checkSeals checks that the newest version is no copy of one from before the version that
-// was acknowledged last.
+// checkSeals: the newest version is no copy of one before the last acknowledged.
 func (w *world) checkSeals() {
 	for _, s := range w.seals {
 		if s[0] == slices.Max(w.numbers) && s[0] > w.acked && s[1] < w.acked {
@@ -86,8 +85,7 @@ func (w *world) lost(s *saver) {
 	}
 }
 
-// holds reports whether a client has the lock and was not overtaken. A crashed
-// holder still holds.
+// holds reports whether a client has the lock; a crashed one still does.
 func (w *world) holds(c *client) bool {
 	switch c.stage {
 	case stageHolding, stagePutting, stageChecking, stageCrashed:
@@ -112,9 +110,8 @@ func (w *world) violate(format string, args ...any) {
 	}
 }
 
-// finish checks the state when no more events are possible: without crashes and lost
-// answers every lock is released. Where deleting leaves tags and lists are also old, a
-// claim may stay, which locks but breaks nothing.
+// finish checks the end: without crashes every lock is released. Where deleting leaves tags and
+// lists are old a claim may stay.
 func (w *world) finish() {
 	if w.people != nil {
 		w.finishPeople()
@@ -184,12 +181,9 @@ func (w *world) put(i int) {
 	}
 }
 
-// checked judges the result of Check for a holder, by its claim and by the lock id. It
-// must not be yes for a holder that was overtaken before the list began, if a list shows
-// every finished push, nor no for one that was not overtaken, if a list shows at least
-// its reader's writes. By the id it may be yes for another claim of the same id: one of
-// another process of the same run, or an earlier one of the holder that an old list
-// still shows.
+// checked judges Check for a holder, by claim and id. Not yes for one overtaken before the list
+// began, if lists show finished pushes; not no for one that was not, if lists show its writes. By
+// id it may be yes for another claim of the id: another process's of the run, or an earlier one.
 func (w *world) checked(i int, v Snapshot) {
 	c := &w.clients[i]
 	c.stage, c.req = stageHolding, Request{}

@@ -101,8 +101,7 @@ func (k twoKeys) Open(ctx context.Context, sealed []byte, ann map[string]string,
 	return plain, err
 }
 
-// TestBeingWritten reads the previous record while a newer one is listed but not found, as
-// during its write.
+// TestBeingWritten reads the previous record while a newer is written.
 func TestBeingWritten(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{NoDelete: true})
 	b := openBook(t, host, "a", nil)
@@ -115,8 +114,7 @@ func TestBeingWritten(t *testing.T) {
 	must.Equal(t, "there, the newest", values(t, b), "a=2")
 }
 
-// TestFull: a workspace takes 500 variables; another one beside it takes its own, and what is
-// there can be changed.
+// TestFull: 500 variables a workspace; what is there can change.
 func TestFull(t *testing.T) {
 	b := openBook(t, ocitest.New(t, ocitest.Quirks{}), "a", nil)
 	numbered := func(n int, workspace string) variables.Variable {

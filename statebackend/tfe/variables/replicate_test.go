@@ -24,8 +24,7 @@ func replicated(t *testing.T, from, to variables.Book, reseal bool) variables.Re
 	return must.Get(from.Replicate(t.Context(), to, reseal))(t)
 }
 
-// TestReplicate: a copy follows its source and refuses changes of its own until it is
-// taken over.
+// TestReplicate: a copy follows, and refuses changes until taken over.
 func TestReplicate(t *testing.T) {
 	for name, quirks := range map[string]ocitest.Quirks{"deletes": {}, "deletes nothing": {NoDelete: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -60,8 +59,7 @@ func TestReplicate(t *testing.T) {
 	}
 }
 
-// TestReplicateBetween copies from a registry that deletes to one that does not, which
-// needs the keys, and to another path, which needs sealing again.
+// TestReplicateBetween needs keys where nothing deletes, sealing for another path.
 func TestReplicateBetween(t *testing.T) {
 	from, to := openBook(t, ocitest.New(t, ocitest.Quirks{}), "a", nil), openBook(t, ocitest.New(t, ocitest.Quirks{NoDelete: true}), "a", nil)
 	mustPut(t, from, variable("A", "a", "1"))

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestGive has one name in every source that can give it a value, and removes the sources
-// one by one: the next source then supplies the value.
+// TestGive: a name in every source; each next one supplies the value.
 func TestGive(t *testing.T) {
 	value := func(text string) []Variable { return []Variable{{Key: "a", Category: Terraform, Value: text}} }
 	set := func(name string, scope Scope, priority bool) Applied {
