@@ -128,7 +128,7 @@ type Reason struct {
 	Reason string `json:"reason"`
 }
 
-// Transfer is the body of transfer. To an owner for whom the caller does not act it is an offer.
+// Transfer is the body of transfer. An owner only offers to one for whom the caller does not act.
 type Transfer struct {
 	To     string `json:"to"`               // KIND:ID
 	Issuer string `json:"issuer,omitempty"` // "": the caller's; only an admin may name another one

@@ -17,7 +17,7 @@ import (
 // maxOrder bounds the input of a run, in bytes: a spec with all values of its credentials.
 const maxOrder = 16 << 20
 
-// newInstanceRun is the command that a server starts for each attempt, and may be outlived by.
+// newInstanceRun is the command that a server starts for each attempt; its process may outlive it.
 func newInstanceRun(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:    "instance-run",

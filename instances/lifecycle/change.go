@@ -50,7 +50,7 @@ func (e Protect) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// canOwnerProtect reports whether owners may protect an instance: not one approved for a time.
+// canOwnerProtect reports whether owners may protect: not beyond an approved launch.
 func canOwnerProtect(tx *tx, r *Record) bool {
 	t := tx.doc.template(r.Snapshot)
 	return t.Protection && t.Approval != template.ApprovalRequest
@@ -254,7 +254,7 @@ func (e Update) applyTo(tx *tx) (Answer, error) {
 	return updateOrAsk(tx, r, run, "")
 }
 
-// hasOtherTool reports whether of template and instance one is a chart: no tool updates both.
+// hasOtherTool reports whether just one of template and instance is a chart: no tool updates both.
 func hasOtherTool(tx *tx, r *Record, t *template.Template) bool {
 	return t != nil && (t.Chart == nil) != (tx.doc.template(r.Snapshot).Chart == nil)
 }

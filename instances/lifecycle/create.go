@@ -162,7 +162,7 @@ func checkEnabled(tx *tx, t *template.Template) error {
 }
 
 // findMember returns the pool member to claim: the oldest of the current revision, else the oldest
-// of all, which stay until their successors exist.
+// of all, since old ones stay until their successors exist.
 func findMember(tx *tx, e Create) *Record {
 	if e.Template.Pool == nil {
 		return nil

@@ -213,7 +213,7 @@ type Record struct {
 	Offer    *Gift          `json:"offer,omitempty"`   // to whom the owner offers it; nil: no offer
 	Approved template.Owner `json:"approved,omitzero"` // owner for whom a launch or update was approved; zero: the present owner, or none
 
-	// Switch is set with a schedule, once the instance was ready or available.
+	// Switch is set if the template has a schedule, once the instance was ready or available.
 	Switch *switching `json:"switch,omitempty"`
 
 	Run  *Run  `json:"run,omitempty"`  // pending, running, or waiting for approval; nil: none

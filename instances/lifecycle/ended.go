@@ -279,7 +279,7 @@ func limitConnection(c *template.Connection) *template.Connection {
 	return &template.Connection{Type: clipForeign(c.Type, 32), URL: c.URL, Message: clipForeign(c.Message, maxOutput)}
 }
 
-// reviewPlan implements row 3. An automatic update that destroys nothing is applied.
+// reviewPlan implements row 3. An automatic update that destroys and replaces nothing is applied.
 func reviewPlan(tx *tx, r *Record, res Result) {
 	run := r.Run
 	approved := !run.Auto || needsApproval(tx, r, run.Snapshot, template.ApprovalPlan)

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// Gift is an offer of an instance to an owner for whom the present one, whose it stays until the
-// offer is accepted, does not act.
+// Gift is an offer of an instance to an owner for whom the present owner does not act. Until it is
+// accepted the instance stays the present owner's, and is not changed otherwise.
 type Gift struct {
 	To template.Owner `json:"to"` // of the issuer of the owner
 	By Actor          `json:"by"`

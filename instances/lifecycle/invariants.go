@@ -208,7 +208,8 @@ func checkFinal(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// checkAttempts checks that a running attempt has number and nonce, and applies an approved plan.
+// checkAttempts checks that a running attempt has number and nonce, and any plan to apply is
+// approved.
 func checkAttempts(_ *Document, _ string, r *Record) string {
 	run := r.Run
 	switch {

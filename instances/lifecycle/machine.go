@@ -97,8 +97,8 @@ type Command struct {
 	Event Event
 	Actor Actor // the caller; zero: the server
 
-	// Key, a hash of caller, method, path and key, Caller and Digest, of query and body, are set
-	// for requests that may be repeated.
+	// Key (a hash of caller, method, path and the caller's key), Caller, and Digest (of query and
+	// body) are set for requests that may be repeated, else "".
 	Key, Caller, Digest string
 
 	// Of is the instance for which rights were decided, and Owner whose it was then.
@@ -109,7 +109,8 @@ type Command struct {
 	Seed [32]byte
 }
 
-// Event is one of the types here and in workspace.go. One that does not fit changes nothing.
+// Event is one of the types here and in workspace.go. One of the server's may fit nothing: no
+// change.
 type Event interface {
 	applyTo(tx *tx) (Answer, error)
 }

@@ -198,7 +198,7 @@ func (r *Record) forgetRuns() {
 }
 
 // scheduleRuns starts waiting runs that fit: destroys, users' runs, pools, drift; owners served
-// longest ago first, each up to half of the concurrency, destroys aside.
+// longest ago first, each up to half of the concurrency, rounded up, destroys aside.
 func scheduleRuns(tx *tx, e Schedule) {
 	for {
 		r := tx.doc.nextToStart(tx.now, e.Concurrency)
@@ -389,7 +389,7 @@ func (m *Machine) Outstanding(d *Document) []Effect {
 	return all
 }
 
-// outstandingEffects returns what may not be done for an attempt; its end is still to be reported.
+// outstandingEffects returns an attempt's effects that may not be done yet, its start included.
 func (r *Run) outstandingEffects(ref Ref) []Effect {
 	all := []Effect{{Kind: StartRun, Ref: ref}}
 	if r.Cancel != "" {

@@ -95,7 +95,7 @@ func checkWorkspaceNumbers(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// checkWorkspacePhase checks that the phase fits the runs, and the current one may proceed.
+// checkWorkspacePhase checks that the phase fits the runs, and a run that may proceed is current.
 func checkWorkspacePhase(_ *Document, _ string, r *Record) string {
 	if r.Then != nil {
 		return "a run follows another one"

@@ -306,7 +306,7 @@ func isStuck(i api.Instance) bool {
 	return i.Phase == string(lifecycle.Failed) || i.Phase == string(lifecycle.DestroyFailed) || i.Phase == string(lifecycle.Destroying) && between
 }
 
-// wasNeverReady reports whether it failed before its first ready: all values can change.
+// wasNeverReady reports whether an instance failed before its first ready: all values can change.
 func wasNeverReady(i api.Instance) bool {
 	return i.Phase == string(lifecycle.Failed) && i.ReadyAt.IsZero()
 }

@@ -194,7 +194,7 @@ func missingInstance(id string) error {
 	return &service.Error{Status: http.StatusNotFound, Text: "instance " + quoteID(id) + " not found or not visible to you"}
 }
 
-// missingIn is missingInstance here: without a leader, instances of the last seconds may lack.
+// missingIn is missingInstance for this replica, which without a leader may lack the newest ones.
 func missingIn(v lifecycle.View, id string) error {
 	if !v.Leading {
 		return fmt.Errorf("unknown instance %s: %w", quoteID(id), lifecycle.ErrNoLeader)
@@ -292,7 +292,7 @@ func checkLaunch(s *server, r *http.Request, c caller, name string) (caller, err
 }
 
 // findInstance finds an instance for which the caller has a needed role. One that the caller may
-// not see, or is only offered unless that is enough, is missing.
+// not see, or is only offered unless that is enough, is reported as missing.
 func findInstance(needed role) finder[*lifecycle.Record] {
 	return func(s *server, r *http.Request, c caller, v lifecycle.View) (*lifecycle.Record, caller, error) {
 		if c.isAnonymous() && !c.mayAny(rights.Read) && !c.mayAny(rights.Use) {

@@ -83,7 +83,8 @@ func (f *feed) sendNext(ctx context.Context, out *service.Stream) (bool, error) 
 	return false, nil
 }
 
-// maySeeEvent reports whether a caller gets an event; of an offer only the offer's own.
+// maySeeEvent reports whether a caller gets an event; one with an offer gets only that of the
+// offer.
 func maySeeEvent(r *lifecycle.Record, h lifecycle.History, have role) bool {
 	return have&reads != 0 || have&receives != 0 && h.Action == "offered" && h.At.Equal(r.Offer.At)
 }

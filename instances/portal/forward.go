@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// hopRefused answers a forwarded request that would be forwarded again.
+	// hopRefused, in [service.HopHeader], refuses to forward a request that was forwarded already.
 	hopRefused = "refused"
 	// AsOfHeader gives the time up to which the copy behind an answer was current.
 	AsOfHeader = "Okara-As-Of"
@@ -69,7 +69,8 @@ func NewForward(o ForwardOptions) *Forward {
 	return &Forward{o: o, limiter: service.NewClientLimiter(maxForwarded), streams: service.NewClientLimiter(maxStreams)}
 }
 
-// CheckPeer refuses addresses to send a token to, but https, loopback, or any if plain.
+// CheckPeer refuses addresses that must get no token: neither https, nor loopback, nor allowed by
+// plain.
 func CheckPeer(text string, plain bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -263,7 +264,7 @@ func errTooLarge() error {
 	return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("the body is larger than %d KiB", maxBody>>10)}
 }
 
-// noLeader answers where no leader does. Whether a change was done its key tells.
+// noLeader answers where no leader does. Repeating a change with its key tells whether it was done.
 func (f *Forward) noLeader(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Retry-After", "2")
 	service.WriteError(w, r, http.StatusServiceUnavailable, noLeader(r))

@@ -65,8 +65,8 @@ func (c caller) mayReadTemplates() bool {
 	return c.grant.May(rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: rights.Somewhere}) || c.mayAny(rights.Use)
 }
 
-// templateFilter selects the templates that a query asks for: q words in texts, module its address,
-// use those that the caller may launch.
+// templateFilter selects the templates that a query asks for: q words in texts, module the address
+// of a module, use those that are enabled and that the caller may launch.
 func (r call[A]) templateFilter() func(*template.Entry) bool {
 	q := r.request.URL.Query()
 	words := q.Get("q")

@@ -20,7 +20,7 @@ const (
 	canonicalName = "template.tf.json" // file name of an artifact, for messages
 )
 
-// Canonical returns the template as JSON of HCL, keys sorted, no white space: what is digested.
+// Canonical returns a template as JSON of HCL, keys sorted, no white space: an artifact's content.
 func (t *Template) Canonical() ([]byte, error) {
 	block, err := t.block()
 	if err != nil {
@@ -212,7 +212,8 @@ func stringsIn(v any) []string {
 	return nil
 }
 
-// plainJSON rewrites JSON with sorted keys, and refuses duplicate keys and invalid UTF-8.
+// plainJSON rewrites JSON, keys sorted, no white space. It refuses duplicate keys and invalid
+// UTF-8.
 func plainJSON(b []byte, depth int) (json.RawMessage, error) {
 	var v any
 	if err := decodeData(b, depth, &v); err != nil {

@@ -247,8 +247,8 @@ func (r *templateReader) checkParameters(t *Template, blocks []parameter) {
 	}
 }
 
-// checkWhen requires that a condition's parameters stand before p, and that p can be updated if one
-// can: what is not asked for falls back to its default.
+// checkWhen requires that a condition's parameters stand before p, and that p has update = true if
+// one of them has: what is not asked for falls back to its default.
 func (r *templateReader) checkWhen(before []Parameter, p Parameter, at hcl.Range) {
 	if len(p.When) > maxWhen {
 		r.failAt(at, "parameter %s: when: at most %d parameters", p.Name, maxWhen)

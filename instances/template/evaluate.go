@@ -66,7 +66,8 @@ func (v *evaluator) evaluateExpr(e hclsyntax.Expression) (cty.Value, error) {
 	return val, nil
 }
 
-// joinParts joins the parts of a template. change, if not nil, may replace what is not literal.
+// joinParts joins the parts of a template. change, if not nil, may replace what is not literal; it
+// gets the text before.
 func (v *evaluator) joinParts(parts []hclsyntax.Expression, change func(before, text string, part hclsyntax.Expression) (string, error)) (string, error) {
 	var b strings.Builder
 	for _, part := range parts {
@@ -236,7 +237,7 @@ func (r *templateReader) convertExpression(e hcl.Expression) any {
 	return text
 }
 
-// plainValue returns a number, boolean or null, in JSON also a string, a template already.
+// plainValue returns a number, boolean or null; in JSON also a string, as the template that it is.
 func (r *templateReader) plainValue(e hcl.Expression) any {
 	raw := r.valueJSON(e)
 	var v any

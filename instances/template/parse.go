@@ -29,7 +29,8 @@ type Known struct {
 	Executors   []string // nil: the local one only
 }
 
-// Parse parses HCL, or JSON by its name. Each mistake is an error "template NAME: FILE:LINE: …".
+// Parse parses HCL, or JSON if the file is named .json. Each mistake is an error "template NAME:
+// FILE:LINE: …"; several are joined.
 func Parse(src []byte, file string, known Known) ([]*Template, error) {
 	if len(src) > MaxFile {
 		return nil, fmt.Errorf("%s:1: %d bytes, a file of templates has at most %d", file, len(src), MaxFile)

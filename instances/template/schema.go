@@ -63,7 +63,7 @@ func (s *Schema) Sensitive(parameter string) bool { return s.sensitive[parameter
 // SensitiveVariables returns a run's variables that no log may show, those made from a secret too.
 func (s *Schema) SensitiveVariables() []string { return s.variables }
 
-// CheckParameters returns the values, with defaults. Errors are joined [*FieldError]s.
+// CheckParameters returns the values, rewritten, with defaults. Errors are [*FieldError]s, joined.
 func (s *Schema) CheckParameters(values map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	size := 0
 	for name, value := range values {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
 )
 
-// Template describes what may be launched. Its JSON is what lifecycle documents store.
+// Template describes what may be launched; what is unset has its default. Documents store its JSON.
 type Template struct {
 	Name        string `json:"name"` // namespace/name
 	Title       string `json:"title,omitempty"`
@@ -23,7 +23,7 @@ type Template struct {
 	Visible     bool   `json:"visible"`
 
 	Module ModuleRef `json:"module"`
-	// Chart is a Helm chart in place of a module, in its executor's format.
+	// Chart is a Helm chart in place of a module, in its executor's format; nil: there is a module.
 	Chart    json.RawMessage `json:"chart,omitempty"`
 	Executor string          `json:"executor"` // local, or another one on a cluster
 	Owner    string          `json:"owner"`    // user, group or claim:NAME

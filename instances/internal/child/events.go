@@ -186,7 +186,7 @@ func (e *events) isStalePlan() bool {
 	})
 }
 
-// isDestroyed reports whether the only error is that resources with destroy = false were left.
+// isDestroyed reports whether a destroy left only what has destroy = false (OpenTofu 1.12).
 func (e *events) isDestroyed() bool {
 	return len(e.errs) == 1 && strings.HasPrefix(e.errs[0], "Destroy was successful but left behind forgotten instances")
 }

@@ -17,7 +17,7 @@ const (
 	// minMasked is the length, in bytes, of the shortest value that is masked: shorter
 	// ones occur in many words.
 	minMasked = 8
-	// minLine is the same for a line of a longer value that is no word.
+	// minLine is the same for a line of a longer value: no word, or beside short lines only.
 	minLine = 4
 	// maxMasked is the size of the largest pattern; a longer value is masked in pieces.
 	maxMasked = 4 << 10
@@ -158,8 +158,8 @@ func (m *masks) beginsPattern(b []byte) bool {
 	return false
 }
 
-// writer replaces masked values, even across writes. Close writes what is held back, and does not
-// close w.
+// writer replaces masked values, even across writes: it holds back what may begin one. Close writes
+// what is held back, and does not close w.
 func (m *masks) writer(w io.Writer) io.WriteCloser { return &maskWriter{m: m, to: w} }
 
 type maskWriter struct {

@@ -86,7 +86,7 @@ func openPackages(c *child) (plugincache.Cache, plugincache.Source, error) {
 	return cache.Within(o.Packages.Max), serverPackages{mirror, frontEnd(o.Server), base}, nil
 }
 
-// serverPackages is a server, with its mirror, as a source of providers. It decides about rights.
+// serverPackages is a server, with its mirror, as a source of providers: it decides about rights.
 type serverPackages struct {
 	upstream.NetworkMirror
 	server frontEnd

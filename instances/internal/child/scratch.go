@@ -219,8 +219,8 @@ func findArchive(ctx context.Context, c *child, s template.Source) (d oci.Descri
 	return retryValue(ctx, c, func() (oci.Descriptor, error) { return c.repo.Repo.Stat(ctx, id) })
 }
 
-// cleanModule removes the files of values that the tool reads by itself: they would precede
-// defaults. With all it also removes states and the files of init.
+// cleanModule removes the files of values that the tool reads by itself, since they take precedence
+// over defaults. With all it also removes states and the files of init.
 func cleanModule(dir string, all bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -288,7 +288,7 @@ func writeFiles(c *child) error {
 	return nil
 }
 
-// systemTrust returns this machine's certificates, which the tool's certificate file replaces.
+// systemTrust returns this machine's certificates, to be in the tool's file, which replaces them.
 func systemTrust(getenv func(string) string) []byte {
 	for _, name := range []string{
 		getenv("SSL_CERT_FILE"), "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
@@ -357,7 +357,7 @@ func toolEnvironment(c *child) ([]string, error) {
 type frontEnd sandbox.Server
 
 // cliConfig returns the CLI configuration of the tool: the host's services, with that of states if
-// they are there, the token of this run, and the mirror.
+// the tool keeps its state there, the token of this run, and the mirror.
 func (s frontEnd) cliConfig(states bool) (string, error) {
 	var b strings.Builder
 	b.WriteString("disable_checkpoint = true\n")

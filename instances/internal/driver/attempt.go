@@ -115,7 +115,7 @@ func (a *attempt) drive(ctx context.Context) error {
 	return a.watch(ctx, handle)
 }
 
-// start starts an attempt. It retries while something is unreachable. Neither result: it is over.
+// start starts an attempt, again while something is unreachable. No handle, no error: it is over.
 func (a *attempt) start(ctx context.Context) (run.Handle, error) {
 	reported := ""
 	for n := 1; ; n++ {
@@ -159,7 +159,7 @@ func (a *attempt) startOnce(ctx context.Context) (run.Handle, error) {
 	return a.executor.Start(ctx, a.spec)
 }
 
-// hasNoState reports whether the state was never locked, so that there is nothing to destroy.
+// hasNoState reports whether the state was never locked: nothing ran, nothing is to be destroyed.
 func (a *attempt) hasNoState(ctx context.Context) bool {
 	repo, workspace, err := repoOf(&a.driver.o, a.record.Template, a.record.ID)
 	if err != nil {

@@ -107,7 +107,7 @@ func (r *Driver) Effects(ctx context.Context, effects []lifecycle.Effect) {
 	}
 }
 
-// repeatEffect does an effect, other than an attempt, until it succeeds or if it is under way.
+// repeatEffect does an effect other than an attempt until it succeeds, unless it is under way.
 func (r *Driver) repeatEffect(ctx context.Context, e lifecycle.Effect) {
 	e.Again = false
 	r.mu.Lock()
@@ -244,7 +244,7 @@ func (r *Driver) report(ctx context.Context, e lifecycle.Event) error {
 	}
 }
 
-// findRecord returns a committed record and its document; nil without it. ErrNoLeader: not leading.
+// findRecord returns a record and its document as committed last, nil for none, or ErrNoLeader.
 func (r *Driver) findRecord(ctx context.Context, id string) (*lifecycle.Record, *lifecycle.Document, error) {
 	v, err := r.o.Store.View(ctx)
 	if err != nil {

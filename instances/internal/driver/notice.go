@@ -24,7 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// KindNotice is the kind of jobs that send notices: only ids and what happened.
+// KindNotice is the kind of jobs that send notices: ids and what happened, as all can read them.
 const KindNotice = "notice"
 
 // SignatureHeader carries the time of a notice and its signature: t=SECONDS,v1=HEX,
@@ -41,7 +41,7 @@ const (
 type NotifyOptions struct {
 	URL    *url.URL // https, or http on loopback
 	Secret []byte   // of the signature, at least 16 bytes
-	// Transport refuses addresses that are not public, except those that the settings name.
+	// Transport must refuse addresses that are not public, except those that the settings name.
 	Transport http.RoundTripper
 	View      func(context.Context) (lifecycle.View, error)
 	UserAgent string
@@ -54,7 +54,7 @@ type Notifier struct {
 	client *http.Client
 }
 
-// NewNotifier returns a notifier, or why the options are invalid, without the URL.
+// NewNotifier returns a notifier, or why the options are invalid, without the URL and its password.
 func NewNotifier(o NotifyOptions) (*Notifier, error) {
 	switch {
 	case o.URL == nil || o.URL.Host == "":

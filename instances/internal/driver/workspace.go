@@ -168,7 +168,7 @@ func (r *Driver) Outputs(ctx context.Context, rec *lifecycle.Record) (map[string
 	return all, nil
 }
 
-// Resources returns the addresses of the resources in the instance's last state, without data.
+// Resources returns the addresses of the resources in the last state, without data sources.
 func (r *Driver) Resources(ctx context.Context, rec *lifecycle.Record) ([]string, error) {
 	state, err := readState(ctx, &r.o, rec)
 	if err != nil {

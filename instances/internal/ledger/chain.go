@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// chain is the list of a ledger's repositories, the last one current: registries may not delete.
+// chain is the list of a ledger's repositories, the last one current: some registries never delete.
 type chain struct {
 	l *Ledger
 

@@ -54,8 +54,8 @@ type Options struct {
 	// Entries reports whether instances were made here before, although the ledger is
 	// empty; nil: they were not.
 	Entries func(context.Context) (bool, error)
-	// Effects carries out what a commit decided, and what a new leader finds, in order, one call at
-	// a time. It returns when ctx, the leader's term, ends. nil: effects are dropped.
+	// Effects carries out what a commit decided, and what a new leader finds, in order, one call at a
+	// time. It must return when ctx, the leader's term, ends. nil: effects are dropped.
 	Effects func(ctx context.Context, effects []lifecycle.Effect)
 	// Committed is called with the duration of each commit; nil: no call.
 	Committed func(time.Duration)

@@ -79,7 +79,7 @@ func (p page) encode() ([]byte, error) {
 	return append(b, body[1:]...), nil
 }
 
-// decodePage decodes what encode wrote. Records that break a rule are set aside, until they do not.
+// decodePage decodes what encode wrote. Records that break a rule are set aside while they do.
 func decodePage(b []byte) (page, error) {
 	doc, err := lifecycle.Decode(b) // bounds size and depth of all
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupRoot returns the folder of version 2 control groups: /sys/fs/cgroup, or unified below it.
+// cgroupRoot returns the folder of version 2 groups: /sys/fs/cgroup or unified in it (cgroups(7)).
 func cgroupRoot() string {
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil {
 		return "/sys/fs/cgroup/unified"

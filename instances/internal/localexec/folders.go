@@ -72,7 +72,7 @@ func (l *Local) eachAttempt(id string, do func(dir string, m marker, unread erro
 	return errors.Join(errs...)
 }
 
-// cleanEarlier removes what earlier attempts left here, whose states are stored or keep folders.
+// cleanEarlier removes what earlier attempts left here; a folder with an unstored state is kept.
 func cleanEarlier(l *Local, r lifecycle.Ref) error {
 	err := l.eachAttempt(r.ID, func(dir string, m marker, unread error) error {
 		at, ok := records.ParseInstanceTag(records.TagRun + "-" + r.ID + "-" + filepath.Base(dir))
@@ -135,7 +135,8 @@ func removeCgroup(l *Local, dir string) {
 	}
 }
 
-// Tidy removes what attempts of gone instances left here, but running ones and those after asOf.
+// Tidy removes what attempts of gone instances left here, but for running and those begun after
+// asOf.
 func (l *Local) Tidy(asOf time.Time, gone func(id string) bool) error {
 	return l.eachAttempt("*", func(dir string, m marker, unread error) error {
 		if !gone(filepath.Base(filepath.Dir(dir))) {
@@ -148,7 +149,7 @@ func (l *Local) Tidy(asOf time.Time, gone func(id string) bool) error {
 	})
 }
 
-// KillAll kills all attempts on this host, and waits until they are gone or ctx ends.
+// KillAll kills all attempts here, unstored work lost, and waits until they are gone or ctx ends.
 func KillAll(ctx context.Context, l *Local) error {
 	return l.eachAttempt("*", func(dir string, m marker, unread error) error {
 		if unread != nil || !l.isRunning(dir, m) {

@@ -88,7 +88,8 @@ func (o *LocalOptions) isolation() (sandbox.Isolation, error) {
 // toolVersion matches the first line of `tofu version` and `terraform version`.
 var toolVersion = text.Pattern(`(?m)^(OpenTofu|Terraform) v([0-9]\S*)`)
 
-// oldestTool is the first release of both tools whose s3 backend has use_lockfile.
+// oldestTool is the first release of both tools with use_lockfile in backend s3; -0: prereleases
+// too.
 const oldestTool = "1.10.0-0"
 
 // checkTime bounds the version check: with a cold disk on a busy machine.
@@ -189,7 +190,7 @@ func (l *Local) explain(err error, output string) error {
 	return failed
 }
 
-// canReach reports whether a user may enter all folders above a name, and which not.
+// canReach reports whether a user may enter all folders above a name, or the first that it may not.
 func canReach(name string, uid int) (string, bool) {
 	dir := filepath.Dir(name)
 	if dir == filepath.Dir(dir) {
@@ -221,5 +222,5 @@ func certificateFiles(env []string) []string {
 	return names
 }
 
-// nobody is the sandbox's user and group if the server runs as root, who could change /proc.
+// nobody is the sandbox's user and group if the server runs as root, which could write to /proc.
 const nobody = 65534

@@ -51,18 +51,19 @@ type LocalOptions struct {
 	Show []string
 	// Processes limits processes and threads of a run; 0: 4096.
 	Processes int
-	// Memory in bytes and CPUs limit a run whose spec sets none; 0: no limit.
+	// Memory in bytes and CPUs limit a run whose spec sets none; 0: no limit. CPUs need a delegated
+	// control group.
 	Memory int64
 	CPUs   float64
 	// Packages is the maximum size of the shared providers, in bytes; 0: none are shared.
 	Packages int64
 	// Credentials are those that templates may name.
 	Credentials map[string]Credential
-	// Only means that no other server runs attempts: what was not started here was never started.
+	// Only means that no other server runs these instances: what did not start here never started.
 	Only bool
 	// Getenv reads the environment of the server; required.
 	Getenv func(string) string
-	// Order returns what an attempt's child needs besides the spec; required.
+	// Order returns what a child needs besides the spec: registry, front-end, state keys; required.
 	Order func(ctx context.Context, s run.Spec) (sandbox.Order, error)
 	// Instance returns the repository with the results of an instance; required.
 	Instance func(ctx context.Context, s run.Spec) (records.InstanceRepo, error)
@@ -108,7 +109,7 @@ func makeLocal(o LocalOptions) *Local {
 	return &Local{o: o, observations: map[lifecycle.Ref]*observation{}, reaper: reaper{ends: map[lifecycle.Ref]chan struct{}{}}}
 }
 
-// CheckLocal returns what [NewLocal] would find wrong, and leaves nothing behind.
+// CheckLocal returns what [NewLocal] would find wrong. It leaves nothing; a server may be running.
 func CheckLocal(ctx context.Context, o LocalOptions) error {
 	isolation, err := o.isolation() // of the storage that is configured
 	if err != nil {
@@ -184,7 +185,7 @@ func checkRef(r lifecycle.Ref) error {
 	return nil
 }
 
-// parsedHandle is a handle: where and when an attempt began, and its child; none: it waits.
+// parsedHandle is a handle: where and when an attempt began, and its child, if it awaits nothing.
 type parsedHandle struct {
 	machine
 	sandbox.Process
@@ -236,7 +237,7 @@ func readMarker(dir string) (marker, error) {
 // errOther refuses an attempt whose number a running one has that the ledger forgot.
 var errOther = errors.New("another attempt with this number is still running here")
 
-// Start begins an attempt. Without its credential [Local.Observe] starts it later.
+// Start begins an attempt. Without its credential it counts as begun; [Local.Observe] starts it.
 func (l *Local) Start(ctx context.Context, s run.Spec) (run.Handle, error) {
 	if err := checkRef(s.Ref); err != nil {
 		return "", err
@@ -251,7 +252,7 @@ func (l *Local) Start(ctx context.Context, s run.Spec) (run.Handle, error) {
 	return m.parsedHandle.String(), nil
 }
 
-// lockRuns waits for the lock under which servers begin attempts, until the result is closed.
+// lockRuns waits for the lock under which servers begin attempts. Closing the result releases it.
 func (l *Local) lockRuns(ctx context.Context) (*flock.Flock, error) {
 	lock := flock.New(filepath.Join(l.runsFolder(), "lock"), flock.SetPermissions(0o600))
 	_, err := lock.TryLockContext(ctx, 10*time.Millisecond)

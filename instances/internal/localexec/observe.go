@@ -348,7 +348,7 @@ func (l *Local) Cancel(_ context.Context, s run.Spec, h run.Handle, force bool) 
 	return nil
 }
 
-// Log returns the log of an attempt from offset on, of one that ended or is elsewhere as stored.
+// Log returns the log of an attempt from offset on; after its end or from elsewhere, as stored.
 func (l *Local) Log(ctx context.Context, s run.Spec, h run.Handle, offset int64) (io.ReadCloser, error) {
 	if err := checkRef(s.Ref); err != nil {
 		return nil, err

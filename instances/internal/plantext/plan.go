@@ -7,7 +7,7 @@ import "strings"
 // Max bounds the text of a plan, in bytes: what is approved is shown whole.
 const Max = 1 << 20
 
-// Effect tells by a plan line's sign: add, change, remove or replace; "": no effect.
+// Effect returns what the sign of a plan's line says: add, change, remove, replace, or "" for none.
 func Effect(line string) string {
 	line = strings.TrimLeft(line, " ")
 	for _, c := range []struct{ sign, does string }{

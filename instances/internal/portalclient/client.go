@@ -19,7 +19,7 @@ import (
 // Client accesses the API of one front-end. It is safe for concurrent use.
 type Client struct {
 	Front *client.Client
-	// Key is the idempotency key of the next change only; "": each gets a new one.
+	// Key is the idempotency key of the next change only, to repeat a lost one; "": a new one each.
 	Key string
 }
 

@@ -94,7 +94,8 @@ func ParseInstanceTag(tag string) (InstanceTag, bool) {
 	return t, t.String() == tag
 }
 
-// InstanceRepo is an instance's repository. With a Sealer only sealed data is read.
+// InstanceRepo is an instance's repository. With a Sealer it seals secrets, and reads sealed data
+// only.
 type InstanceRepo struct {
 	Repo   *oci.Repo
 	Sealer artifact.Sealer // nil: not sealed
