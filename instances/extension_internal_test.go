@@ -261,8 +261,7 @@ func TestInstancesRefused(t *testing.T) {
 	}
 }
 
-// TestInstancesNobody shows that anonymous callers may not launch modules on the
-// machine, even on its loopback address, unless the settings grant it explicitly.
+// TestInstancesNobody: anonymous callers launch nothing unless the settings grant it.
 func TestInstancesNobody(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "okara.hcl")
 	must.Succeed(t, os.WriteFile(file, fmt.Appendf(nil, "instances {\n  templates = %q\n}\nexecutor \"local\" {}\n", filepath.Dir(file)), 0o600))

@@ -46,8 +46,7 @@ func readRuns(t *testing.T, words string) (*server.Settings, error) {
 	return s, err
 }
 
-// TestRunsRefused shows that the server does not start where uploaded code could reach
-// more than its own files and rights.
+// TestRunsRefused: no start where uploaded code could reach more than its own.
 func TestRunsRefused(t *testing.T) {
 	const local = "executor \"local\" {}\n"
 	for _, tt := range []struct{ name, text, want string }{
@@ -93,8 +92,7 @@ func TestRemoteScopes(t *testing.T) {
 	}
 }
 
-// TestRemoteOver shows that the token of an attempt ends with the attempt, also while its
-// plan waits for approval.
+// TestRemoteOver: an attempt's token ends with it, also while its plan waits.
 func TestRemoteOver(t *testing.T) {
 	now := time.Now()
 	rec := &lifecycle.Record{
@@ -273,8 +271,7 @@ func TestRunRegistry(t *testing.T) {
 	}
 }
 
-// TestRegistryOfRuns shows that a run reaches the registry as the server does, with files
-// named so that it finds them from its own folder, and that an unusable credential is refused.
+// TestRegistryOfRuns: a run reaches the registry as the server does, with its files.
 func TestRegistryOfRuns(t *testing.T) {
 	var credential oci.Credential
 	l := &platform{base: server.Base{Env: server.Env{Outside: server.Outside{

@@ -88,8 +88,7 @@ func (p *packages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// newPackagesTest runs a module with the provider in a sandbox. The provider reports what it
-// is to the tool, and tries to change itself.
+// newPackagesTest runs a module in a sandbox, whose provider tries to change itself.
 func newPackagesTest(t *testing.T) (*runsTest, *packages) {
 	t.Helper()
 	rt, p := newRunsTest(t, sandbox.ModeSandbox), newPackages(t)
@@ -180,9 +179,8 @@ func (rt *runsTest) kept(t *testing.T) []string {
 	return must.Get(filepath.Glob(filepath.Join(rt.options.Storage, "packages", packageProvider, "*", "*", "*", "terraform-provider-*")))(t)
 }
 
-// TestTofuRunPackages: a package that the init of one run fetched is linked into later runs
-// without a download, and they cannot change it. A damaged package is fetched again. A run
-// that may not read the provider does not get it from the cache either.
+// TestTofuRunPackages: one run's package is linked into later ones, which cannot change it. A
+// damaged one is fetched again; who may not read the provider does not get it.
 func TestTofuRunPackages(t *testing.T) {
 	rt, p := newPackagesTest(t)
 	rt.spec.Source.Lock = rt.mustHave(t, p, false).Lock
@@ -210,8 +208,7 @@ func TestTofuRunPackages(t *testing.T) {
 	}
 }
 
-// TestTofuRunPackagesAtOnce starts many runs at once: all succeed, and the provider was sent
-// once for all.
+// TestTofuRunPackagesAtOnce: many runs at once, one download.
 func TestTofuRunPackagesAtOnce(t *testing.T) {
 	rt, p := newPackagesTest(t)
 	lock := rt.mustHave(t, p, false).Lock

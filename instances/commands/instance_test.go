@@ -164,8 +164,7 @@ func TestInstanceFailed(t *testing.T) {
 	}
 }
 
-// TestInstanceDestroyFails waits for an instance that cannot be destroyed: the command shows
-// the attempt and the time of the next one, stops at its timeout, and cancels the attempts.
+// TestInstanceDestroyFails: the command shows attempt and next time, stops, and cancels.
 func TestInstanceDestroyFails(t *testing.T) {
 	h := newPortalUsers(t)
 	id := h.create(t, "use-anna", "lab/vpc")

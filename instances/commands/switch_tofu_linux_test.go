@@ -49,8 +49,7 @@ template "lab/night" {
 }
 `
 
-// TestTofuSwitch stops and starts a real module by the variable of a schedule: resources that
-// exist only while it runs disappear and come back, and the others stay.
+// TestTofuSwitch: what exists only while it runs goes and comes back.
 func TestTofuSwitch(t *testing.T) {
 	rt := newRunsTest(t, sandbox.ModeNone)
 	rt.source(t, map[string]string{"main.tf": switchedModule})
@@ -75,8 +74,7 @@ func TestTofuSwitch(t *testing.T) {
 	}
 }
 
-// TestTofuLeavesBehind destroys a module with a resource that is not destroyed with it: lifecycle
-// destroy = false, of OpenTofu 1.12, whose exit status of that is 1.
+// TestTofuLeavesBehind: destroy = false (OpenTofu 1.12), whose exit status is 1.
 func TestTofuLeavesBehind(t *testing.T) {
 	rt := newRunsTest(t, sandbox.ModeNone)
 	rt.source(t, map[string]string{"main.tf": "resource \"terraform_data\" \"kept\" {\n  lifecycle {\n    destroy = false\n  }\n}\n\nresource \"terraform_data\" \"gone\" {}\n"})

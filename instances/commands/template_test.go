@@ -65,8 +65,7 @@ func TestTemplateCommands(t *testing.T) {
 	h.create(t, "use-anna", "lab/vpc") // resumed
 }
 
-// TestLostInstances finds the state of an unknown instance, and ignores instances that are
-// known or have ended.
+// TestLostInstances finds an unknown instance's state, and ignores known or ended ones.
 func TestLostInstances(t *testing.T) {
 	client := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true}))(t)
 	layout := addr.Layout{Prefix: "acme"}

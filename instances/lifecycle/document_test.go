@@ -48,8 +48,7 @@ func TestDocumentRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDecodeBefore reads a document from before offers and plan costs, and writes the
-// same.
+// TestDecodeBefore: a document from before offers and costs stays the same.
 func TestDecodeBefore(t *testing.T) {
 	w := newWorld(t)
 	id := w.reach(lifecycle.Ready)
@@ -172,8 +171,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// FuzzDecode decodes documents; any decoded document can be checked, and one that breaks
-// no rule can be stepped.
+// FuzzDecode: decoded documents can be checked, and stepped.
 func FuzzDecode(f *testing.F) {
 	w := newWorld(&testing.T{})
 	for _, p := range phases {

@@ -175,8 +175,7 @@ func (x *explorer) expire(s scene, depth int) {
 	x.explore(s, depth-1)
 }
 
-// crash loses leader and executor with all their work: the next leader must repeat every
-// attempt that the document says was begun.
+// crash loses leader and executor: the next repeats what was begun.
 func (x *explorer) crash(s scene, depth int) {
 	s.running = map[string]bool{}
 	repeated := map[string]bool{}

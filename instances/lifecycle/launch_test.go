@@ -157,8 +157,7 @@ func TestApprovedAgain(t *testing.T) {
 	w.want(id, lifecycle.Updating)
 }
 
-// An approval for one owner does not apply to another: a new owner needs approval to run
-// or retry the instance, and afterwards is like any owner.
+// An approval is for one owner: a new one needs another, once.
 func TestApprovedForAnotherOwner(t *testing.T) {
 	for name, event := range map[string]func(id string) lifecycle.Event{
 		"update": func(id string) lifecycle.Event { return lifecycle.Update{ID: id} },
@@ -227,8 +226,7 @@ func TestRetryOfRejected(t *testing.T) {
 	must.Equal(t, "runs", string(w.want(id, lifecycle.Updating).Run.Parameters["size"]), `"large"`)
 }
 
-// A failed run that was never approved, from a document of an older server, is not
-// retried without approval.
+// A failed run that was never approved is not retried without.
 func TestRetryOfUnapproved(t *testing.T) {
 	w := newWorld(t)
 	id := w.approved(requested())

@@ -47,8 +47,7 @@ func (w *world) pending(s *shelf) string {
 	return strings.Join(words, ", ")
 }
 
-// TestPending checks which events are pending, their order, and that a pool is kept whose
-// template may only be unreadable.
+// TestPending: events, their order, and unreadable templates' pools.
 func TestPending(t *testing.T) {
 	w, tmpl, plain := newWorld(t), pooled(), with(func(*template.Template) {})
 	id := w.create(anna, plain)

@@ -397,8 +397,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestChartAndModule: an instance stays a module or a chart, whatever its template is
-// now.
+// TestChartAndModule: an instance stays what it is.
 func TestChartAndModule(t *testing.T) {
 	w := newWorld(t)
 	id := w.reach(lifecycle.Ready)

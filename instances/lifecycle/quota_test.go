@@ -97,8 +97,7 @@ func TestQuotas(t *testing.T) {
 	w.refused(person(2), forced, lifecycle.ErrDenied, "")
 }
 
-// A failed instance without resources does not count. It counts when it runs again, which
-// is refused beyond a limit.
+// A failed instance without resources counts again when it runs.
 func TestQuotaOfFailed(t *testing.T) {
 	limited := with(func(t *template.Template) { t.Max, t.PerOwner = 1, 1 })
 	for name, again := range map[string]func(id string) lifecycle.Event{
@@ -140,8 +139,7 @@ func TestQuotaOfPending(t *testing.T) {
 	must.Equal(t, "a change waits", used(), 1)
 }
 
-// Another instance may replace a failed one without resources. The failed one does not
-// count while it is destroyed, even if that fails, nor when it is destroyed again.
+// Another may replace a failed one, which does not count while it ends.
 func TestQuotaOfEnding(t *testing.T) {
 	w := newWorld(t)
 	limited := with(func(t *template.Template) { t.Max = 1 })
@@ -163,8 +161,7 @@ func TestQuotaOfEnding(t *testing.T) {
 	w.want(id, lifecycle.Destroyed)
 }
 
-// An instance that is making something counts until nothing is left, although the
-// previous attempt left nothing.
+// What makes something counts until nothing is left.
 func TestQuotaOfStopped(t *testing.T) {
 	w := newWorld(t)
 	limited := with(func(t *template.Template) { t.Max = 1 })

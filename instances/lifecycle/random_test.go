@@ -272,8 +272,7 @@ func (c *chaos) notice() lifecycle.Event {
 	return lifecycle.Prune{}
 }
 
-// end ends an attempt with a random result. What a begun apply made exists, even if its
-// result is lost.
+// end ends an attempt at random; what an apply made exists.
 func (c *chaos) end() {
 	ids := make([]string, 0, len(c.alive))
 	for id := range c.alive {
@@ -384,8 +383,7 @@ func (c *chaos) compare(before, after *lifecycle.Document, a lifecycle.Actor, e 
 	c.limits(after, e)
 }
 
-// owner checks that an owner comes by claim, by transfer by an admin or among one's own
-// groups, or by an offer accepted within a week.
+// owner checks that an owner came by claim, transfer, or an offer of a week.
 func (c *chaos) owner(old, r *lifecycle.Record, a lifecycle.Actor, e lifecycle.Event) {
 	_, create := e.(lifecycle.Create)
 	_, transfer := e.(lifecycle.Transfer)
@@ -429,8 +427,7 @@ func (c *chaos) waits(r *lifecycle.Record) {
 	}
 }
 
-// unapproved checks that, if launches need approval, nothing runs but what exists already
-// or was approved.
+// unapproved: nothing runs but what exists or was approved.
 func (c *chaos) unapproved(d *lifecycle.Document, r *lifecycle.Record) {
 	run, t := r.Run, d.Templates[r.Snapshot]
 	if run == nil || t == nil || t.Approval != "request" || run.Kind == lifecycle.RunDestroy || run.Confirmed != nil {
@@ -504,8 +501,7 @@ func (c *chaos) carry(effects []lifecycle.Effect, e lifecycle.Event) {
 	}
 }
 
-// settle lets all instances with an end come to it, without further requests: whatever
-// happened to templates and modules, only orphaned resources remain.
+// settle lets all come to their end: only orphans remain.
 func (c *chaos) settle() {
 	c.do(admin, lifecycle.AcceptClock{})
 	for _, t := range catalog() {

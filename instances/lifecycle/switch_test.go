@@ -39,8 +39,7 @@ func (w *world) berlin(text string) time.Time {
 	return at.UTC()
 }
 
-// until handles the deadlines up to a time, each when it is due; runs end with a result
-// two minutes after their start.
+// until handles deadlines when due; runs end after two minutes.
 func (w *world) until(text string, result lifecycle.Result) {
 	w.t.Helper()
 	end := w.berlin(text)
@@ -133,8 +132,7 @@ func rowsOfSwitch() map[string]func(*world) {
 	}
 }
 
-// Each stop and start is done once, at its time, in two weeks with the change to summer
-// time and in two with the change back.
+// Each stop and start once, through both changes of the clock.
 func TestNights(t *testing.T) {
 	for _, c := range []struct{ from, to string }{{"2026-03-23 12:00", "2026-04-05 12:00"}, {"2026-10-19 12:00", "2026-11-01 12:00"}} {
 		w := newWorld(t)
@@ -168,8 +166,7 @@ func TestNights(t *testing.T) {
 	}
 }
 
-// An instance that is started at night runs until the next evening: the start in the
-// morning finds it started.
+// Started at night it runs until evening.
 func TestStartAtNight(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
@@ -218,8 +215,7 @@ func TestByHandOnly(t *testing.T) {
 	}
 }
 
-// A stopped instance stays stopped after an update, after an update that fails and is
-// retried, and after a drift comparison.
+// A stopped instance stays so after updates, retries and drift.
 func TestUpdateOfStopped(t *testing.T) {
 	w := newWorld(t)
 	drifts := nightly()
@@ -344,8 +340,7 @@ func TestDroppedInTheQueue(t *testing.T) {
 	}
 }
 
-// A stop with a failed attempt may have stopped something: it is completed, and the
-// instance is started afterwards.
+// A failed stop may have stopped something: it is completed.
 func TestNotDroppedBetweenAttempts(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
@@ -468,8 +463,7 @@ func TestWordWhileClocksAreHeld(t *testing.T) {
 	w.is(id, true)
 }
 
-// Another leader may take over between the time of a stop and its run: all is in the
-// document.
+// Another leader may take over between a stop's time and its run.
 func TestSwitchOfAnotherLeader(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		w := newWorld(t)
@@ -544,8 +538,7 @@ func TestSwitchOfPool(t *testing.T) {
 	w.is(id, true)
 }
 
-// Both values are set by the template: a stop needs no approval, even while another
-// change waits for one.
+// A stop needs no approval, beside another change that does.
 func TestSwitchNeedsNoApproval(t *testing.T) {
 	w := newWorld(t)
 	w.now = w.berlin("2026-03-19 12:00")

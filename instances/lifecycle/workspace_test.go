@@ -132,8 +132,7 @@ func TestWorkspacePlans(t *testing.T) {
 	}
 }
 
-// Of two runs the second becomes current when the first has ended, and a speculative plan
-// overtakes one that waits for confirmation.
+// The second run follows the first; a speculative plan overtakes a waiting one.
 func TestWorkspaceTurns(t *testing.T) {
 	w := newWorld(t)
 	id := w.workspace("prod")
@@ -313,8 +312,7 @@ func TestWorkspaceLost(t *testing.T) {
 	}
 }
 
-// Only the routes of tfe.v2 change the record of a workspace, and nothing can be launched
-// from the namespace.
+// Only tfe.v2 changes a workspace's record, and nothing launches there.
 func TestWorkspaceReserved(t *testing.T) {
 	w := newWorld(t)
 	id := w.workspace("prod")

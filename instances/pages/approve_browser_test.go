@@ -30,8 +30,7 @@ func newApproval(t *testing.T) *portaltest.Pages {
 	})
 }
 
-// TestBrowserApproveVersion approves another version of the module: the changes in the module
-// are on the same page, breaking ones first.
+// TestBrowserApproveVersion: the module's changes, the worst first.
 func TestBrowserApproveVersion(t *testing.T) {
 	eachScript(t, func(t *testing.T, b *webtest.Browser, script bool) {
 		d := newApproval(t)
@@ -54,8 +53,7 @@ func TestBrowserApproveVersion(t *testing.T) {
 	})
 }
 
-// TestBrowserComments approves one change with a comment and rejects the next with a reason;
-// the requester reads both, and the approver reads the requester's reason.
+// TestBrowserComments: comment and reason reach the requester, and back.
 func TestBrowserComments(t *testing.T) {
 	eachScript(t, func(t *testing.T, b *webtest.Browser, script bool) {
 		d := newApproval(t)
@@ -160,8 +158,7 @@ func shows(t *testing.T, d *portaltest.Pages, path string, has, lacks []string) 
 	}
 }
 
-// TestBrowserSwitch stops and starts an instance by the buttons of its page. Lists show until
-// when it is stopped, and its address is not linked meanwhile.
+// TestBrowserSwitch stops and starts by buttons; lists show until when.
 func TestBrowserSwitch(t *testing.T) {
 	eachScript(t, func(t *testing.T, b *webtest.Browser, script bool) {
 		d := portaltest.NewPages(t, func(o *portal.Options, p *access.Policy) {
@@ -197,8 +194,7 @@ func TestBrowserSwitch(t *testing.T) {
 	})
 }
 
-// TestBrowserConditional chooses with the keyboard: with script fields come and go and keep
-// what was typed, without script they are shown with their conditions.
+// TestBrowserConditional by keyboard: fields come and go with script, conditions show without.
 func TestBrowserConditional(t *testing.T) {
 	eachScript(t, func(t *testing.T, b *webtest.Browser, script bool) {
 		d := newConditional(t)
@@ -278,9 +274,8 @@ func TestBrowserParts(t *testing.T) {
 	})
 }
 
-// TestBrowserChange changes one value of an instance whose list differs from the default, on
-// a wide screen and on a phone: the page says what is changed before it is sent, and the list
-// stays as it is.
+// TestBrowserChange changes one value beside a list, wide and on a phone: the page says what, the
+// list stays.
 func TestBrowserChange(t *testing.T) {
 	b := webtest.New(t)
 	for _, width := range []int{1440, 375} {

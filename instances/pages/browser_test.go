@@ -20,8 +20,7 @@ func eachScript(t *testing.T, test func(t *testing.T, b *webtest.Browser, script
 	}
 }
 
-// TestBrowserFailed launches an instance that fails, reads the reason on its page, changes
-// one value, keeps a secret without typing it again, and launches again.
+// TestBrowserFailed reads the reason, changes a value, keeps a secret, launches again.
 func TestBrowserFailed(t *testing.T) {
 	eachScript(t, func(t *testing.T, b *webtest.Browser, script bool) {
 		d, tab := visit(t, b, script, "run/lab/vpc?p.size=large")
@@ -55,8 +54,7 @@ func TestBrowserFailed(t *testing.T) {
 	})
 }
 
-// TestBrowserLive keeps the page of an instance open while other users act: phase, queue, log
-// and history change together, and the log stays in place when the run is over.
+// TestBrowserLive: phase, queue, log and history change together.
 func TestBrowserLive(t *testing.T) {
 	d, tab := visit(t, webtest.New(t), true, "run/lab/planned")
 	tab.Wait("Launch lab/planned")
@@ -93,8 +91,7 @@ func TestBrowserLive(t *testing.T) {
 	tab.Wait("Open it")
 }
 
-// TestBrowserDestroyFails destroys an instance whose resources cannot be removed: its page
-// shows the reason and the time of the next attempt, which is then started at once and stopped.
+// TestBrowserDestroyFails: reason and next attempt, started at once, stopped.
 func TestBrowserDestroyFails(t *testing.T) {
 	eachScript(t, func(t *testing.T, b *webtest.Browser, script bool) {
 		d, tab, id := launch(t, b, script)

@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// FuzzParts reads values from forms that no page has: each is JSON or absent, and the form
-// that is then shown gives the same value again.
+// FuzzParts: forms that no page has give one value, twice.
 func FuzzParts(f *testing.F) {
 	for _, form := range []string{
 		"p.x=&p.x.0.size=1&p.x.0.tags=&p.x.0.tags.3=a&p.x.0.labels=&p.x.0.labels.1.key=k&p.x.0.labels.1.value=v", "p.x=[1,{}]", "p.x=[", "p.x.0.labels.0.key=a&p.x.0.labels.0.value=b&p.x.0.labels.2.key=a",
@@ -115,8 +114,7 @@ func FuzzLog(f *testing.F) {
 	})
 }
 
-// TestPlanPieces groups lines of one kind, and loses and copies none: a plan of thousands of
-// lines takes no more memory than its size.
+// TestPlanPieces loses and copies no line.
 func TestPlanPieces(t *testing.T) {
 	text := strings.Repeat("aws_vpc.a: Refreshing state...\n", 3) + "  + resource \"x\" \"y\" {\n      + id = 1\n    }\n  - b\n\n\n"
 	var whole strings.Builder

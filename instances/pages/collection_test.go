@@ -40,8 +40,7 @@ func parameters(t *testing.T, d *portaltest.Pages) map[string]json.RawMessage {
 	return nil
 }
 
-// TestParts reads lists, maps and objects part by part: empty rows are left out, all errors
-// are shown at once beside their parts, and everything that was typed stays.
+// TestParts: empty rows go, errors show at once, what was typed stays.
 func TestParts(t *testing.T) {
 	d := newKeys(t)
 	form := d.Fill(t, "anna", keysForm, "name", "typed name", "ttl", "",
@@ -77,8 +76,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestPartsReshape adds and removes rows without script: nothing is launched, and everything
-// that was typed stays in place.
+// TestPartsReshape adds and removes rows without script or launch.
 func TestPartsReshape(t *testing.T) {
 	d := newKeys(t)
 	form := d.Fill(t, "anna", keysForm, "name", "typed name", "p.tags", "", "p.tags.0", "one", "p.tags.1", "two", "p.count", "many", "more", "p.tags")
@@ -105,8 +103,7 @@ func TestPartsReshape(t *testing.T) {
 	}
 }
 
-// TestOneName shows a single name field if the module has an input called name, whose value
-// also names the instance.
+// TestOneName: an input called name names the instance.
 func TestOneName(t *testing.T) {
 	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) {
 		o.Catalog = portaltest.NewCatalog(t, `
@@ -130,8 +127,7 @@ template "lab/named" {
 	}
 }
 
-// TestLaunchLike starts a form with the values of an instance: without secrets, and only for
-// callers that may see them.
+// TestLaunchLike starts with an instance's values, for those who see them.
 func TestLaunchLike(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	launched := d.Launch(t, "anna", `{"template":"lab/vpc","parameters":{"size":"large","secret":"hunter2hunter2"}}`)

@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
-// conditional needs the number of nodes only for large clusters, tags only for two of them,
-// and a zone only where an option is off.
+// conditional needs nodes for large clusters, a zone where an option is off.
 const conditional = `
 
 template "lab/when" {
@@ -67,8 +66,7 @@ func holds(t *testing.T, have map[string]json.RawMessage, want map[string]string
 	}
 }
 
-// TestConditional sends forms with values that do not apply: these are left out, even if
-// invalid, and stay in the form after another error. The API refuses values that do not apply.
+// TestConditional: values that do not apply are left out, and stay in the form.
 func TestConditional(t *testing.T) {
 	d := newConditional(t)
 	d.Shows(t, "anna", "run/lab/when", "Only used when Size is large.", "Only used when Nodes is 2 or 3, and Size is large.", "Only used when Managed is false.",
@@ -107,8 +105,7 @@ func TestConditional(t *testing.T) {
 	}
 }
 
-// TestSeveral destroys the chosen instances, as far as the caller may: instances of others are
-// not named, protected ones stay, and reading the page destroys nothing.
+// TestSeveral destroys what the caller may, of those chosen.
 func TestSeveral(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	launch := func(who, name string) string {
@@ -163,8 +160,7 @@ func asked(t *testing.T, d *portaltest.Pages, update string) (id string) {
 	return id
 }
 
-// TestApproveUncompared shows why two versions were not compared; a single version needs no
-// comparison.
+// TestApproveUncompared says why, or nothing.
 func TestApproveUncompared(t *testing.T) {
 	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) {
 		o.Catalog = struct{ portal.Catalog }{portaltest.NewCatalog(t, portaltest.Templates)}

@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// formOf returns what a browser without script sends if somebody presses the button of the
-// form with a key on a page: the content of each control as the page shows it.
+// formOf is what a browser sends at a button, without script.
 func formOf(t *testing.T, body string) url.Values {
 	t.Helper()
 	page := must.Get(html.Parse(strings.NewReader(body)))(t)
@@ -125,8 +124,7 @@ func loggedAs(t *testing.T, b *webtest.Browser, d *portaltest.Pages, token strin
 	return tab
 }
 
-// launch fills the form behind a link, sends it, and returns the id of the instance, whose
-// page is then open.
+// launch fills a link's form, sends it, and returns the id.
 func launch(t *testing.T, b *webtest.Browser, script bool) (d *portaltest.Pages, tab *webtest.Tab, id string) {
 	t.Helper()
 	d, tab = visit(t, b, script, "run/lab/vpc?p.size=large")

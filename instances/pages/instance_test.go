@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestLaunch goes from the list of templates to a destroyed instance, using only links and
-// forms.
+// TestLaunch goes from templates to a destroyed instance by links and forms.
 func TestLaunch(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	d.Shows(t, "anna", "templates", `href="./run/lab/vpc"`, "A network", "lives 8 h", "0.50 EUR an hour", "you have 0 of 3")
@@ -66,8 +65,7 @@ func TestLaunch(t *testing.T) {
 	d.Shows(t, "anna", path, "destroyed", "Its record is removed at")
 }
 
-// TestFormErrors shows errors beside their fields and in a summary, keeps what was typed,
-// and does not send secrets back.
+// TestFormErrors beside fields and in a summary, without secrets.
 func TestFormErrors(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	for _, c := range []struct {
@@ -105,8 +103,7 @@ func TestFormErrors(t *testing.T) {
 	}
 }
 
-// TestLaunchVersion chooses the version of the module, if there are several and no pool has
-// made instances already.
+// TestLaunchVersion chooses one, if there are several and no pool.
 func TestLaunchVersion(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	d.Shows(t, "anna", "run/lab/vpc", `<option value="" selected>the newest that the template allows</option><option value="1.1.0">1.1.0</option><option value="1.0.0">1.0.0</option>`)
@@ -121,8 +118,7 @@ func TestLaunchVersion(t *testing.T) {
 	}
 }
 
-// TestTemplateBehind tells administrators that a newer release of the module does not fit the
-// template, and users why they cannot launch it now.
+// TestTemplateBehind tells administrators what does not fit, and users why.
 func TestTemplateBehind(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	d.Catalog.Change("lab/vpc", func(e *template.Entry) {
@@ -241,9 +237,8 @@ func TestLinkKeys(t *testing.T) {
 	}
 }
 
-// TestEditAgain changes an instance that was never ready: no form contains a secret, not even
-// after an error beside it; the secret is kept if its field is left empty, even if the module
-// meanwhile no longer marks it as sensitive.
+// TestEditAgain: no form has a secret; it is kept by an empty field, even if it is no longer
+// sensitive.
 func TestEditAgain(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	id := d.Launch(t, "anna", `{"template":"lab/vpc","parameters":{"size":"large","secret":"hunter2hunter2"}}`)

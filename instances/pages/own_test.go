@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// TestHomeInstances shows users their own live instances on the first page, as far as this
-// replica knows them, and no others.
+// TestHomeInstances shows a user's own live instances.
 func TestHomeInstances(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	home := func(who string) string {
@@ -55,8 +54,7 @@ func TestHomeInstances(t *testing.T) {
 	}
 }
 
-// TestRejectedPlan calls a run rejected if its plan was rejected by an approver, rather than
-// cancelled.
+// TestRejectedPlan: rejected by an approver is not cancelled.
 func TestRejectedPlan(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	launched := d.Launch(t, "anna", `{"template":"lab/planned"}`)
@@ -80,8 +78,7 @@ func newShop(t *testing.T) *portaltest.Pages {
 	return portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
 }
 
-// TestHomeApprovals counts on the first page, and in the menu, what waits for the caller's
-// approval: not what others approve, and not the caller's own requests.
+// TestHomeApprovals counts what waits for the caller.
 func TestHomeApprovals(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	const heading = `Waits for your approval <span class="count">1</span>`
@@ -110,9 +107,7 @@ func TestHomeApprovals(t *testing.T) {
 	}
 }
 
-// TestHomeOffers shows on the first page what the caller may launch, with its picture. If a
-// template cannot be launched, the reason is on its card, on its page and in place of its
-// form.
+// TestHomeOffers shows what can be launched, or why it cannot, everywhere.
 func TestHomeOffers(t *testing.T) {
 	d := newShop(t)
 	before := d.Store.Commits()
@@ -141,8 +136,7 @@ func TestHomeOffers(t *testing.T) {
 	}
 }
 
-// TestTemplateFilter finds templates by words in their texts, by their module, and by whether
-// the caller may launch them.
+// TestTemplateFilter by words, module, and whether one may launch.
 func TestTemplateFilter(t *testing.T) {
 	d := newShop(t)
 	for query, want := range map[string][]string{
@@ -161,8 +155,7 @@ func TestTemplateFilter(t *testing.T) {
 	}
 }
 
-// TestLifetimeInWords describes the lifetime of an instance, which begins when it is ready:
-// before that not as the latest possible end, and not at all once it is over.
+// TestLifetimeInWords begins when ready, and ends.
 func TestLifetimeInWords(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	launched := d.Launch(t, "anna", `{"template":"lab/vpc","name":"mine","parameters":{"secret":"hunter2hunter2"}}`)
@@ -184,8 +177,7 @@ func TestLifetimeInWords(t *testing.T) {
 	}
 }
 
-// TestApprovalsCounted shows approvers on every page how many instances wait, and no other
-// users.
+// TestApprovalsCounted on every page, for approvers.
 func TestApprovalsCounted(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	menu := func(who string) string {

@@ -206,8 +206,7 @@ func TestChangeSays(t *testing.T) {
 	}
 }
 
-// TestValidation shows the message of a module's validation block beside the field, before
-// anything is launched.
+// TestValidation: a module's message beside the field.
 func TestValidation(t *testing.T) {
 	d := newKept(t, keptType{`{"type":"number","x-okara-type":"number","default":1,"x-okara-validation":[{"condition":"var.x < 10 || var.count > 1","error_message":"\"x is below 10.\""}]}`, nil})
 	form := formOf(t, d.Shows(t, "anna", keptForm))

@@ -17,8 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestActions compares the actions that an instance lists with those that succeed: each
-// verb, for each caller, in several phases.
+// TestActions compares listed actions with those that succeed.
 func TestActions(t *testing.T) {
 	bodies := map[string]string{"reject": `{"reason":"no"}`, "orphan": `{"reason":"no"}`, "transfer": `{"to":"user:anna"}`, "rename": `{"name":"x"}`}
 	verbs := []string{"approve", "reject", "extend", "retry", "cancel", "update", "rename", "protect", "unprotect", "transfer", "take", "decline", "destroy", "orphan"}
@@ -65,8 +64,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// TestQueuePosition shows the position of a run in the queue, and in the stream of its log
-// why it waits.
+// TestQueuePosition in the queue, and in the log's stream.
 func TestQueuePosition(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := tokens(t, s)

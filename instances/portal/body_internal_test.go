@@ -30,8 +30,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestMissingWithoutLeader: only a leader knows that an instance does not exist; another
-// replica may not have it yet, and says 503.
+// TestMissingWithoutLeader: another replica says 503.
 func TestMissingWithoutLeader(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/instances/abc", nil)
 	if status, _ := classifyError(r, missingIn(lifecycle.View{}, "abc")); status != http.StatusServiceUnavailable {

@@ -62,8 +62,7 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// TestForwardOneHop has two replicas that each believe that the other leads, and one that
-// still believes that it leads itself: no request goes in circles.
+// TestForwardOneHop: replicas that are wrong about the leader make no circle.
 func TestForwardOneHop(t *testing.T) {
 	a, b := newReplica(t, nil), newReplica(t, nil)
 	a.leads(b.URL, false)
@@ -169,8 +168,7 @@ func TestForwardTLS(t *testing.T) {
 	}
 }
 
-// TestForwardCopy answers read-only requests from the replica's own copy while no leader
-// answers, with the age of the copy.
+// TestForwardCopy answers reads from the copy, with its age.
 func TestForwardCopy(t *testing.T) {
 	silent := newReplica(t, nil) // it no longer leads, and says so
 	silent.leads("", false)
@@ -202,8 +200,7 @@ func TestForwardCopy(t *testing.T) {
 	}
 }
 
-// TestForwardLost has a leader that received a change and died before it answered: the
-// follower does not repeat the change, and its error names the key.
+// TestForwardLost: a change without answer is not repeated; its key tells.
 func TestForwardLost(t *testing.T) {
 	leader, follower := newReplica(t, nil), newReplica(t, nil)
 	leader.leads(leader.URL, true)
@@ -344,8 +341,7 @@ func TestForwardRoles(t *testing.T) {
 	}
 }
 
-// TestForwardSlow sends a body that does not end, and then breaks off: meanwhile other
-// requests are forwarded, and an incomplete body is not.
+// TestForwardSlow: a slow body holds up nobody, a part is not forwarded.
 func TestForwardSlow(t *testing.T) {
 	leader, follower := newReplica(t, nil), newReplica(t, nil)
 	leader.leads(leader.URL, true)

@@ -28,8 +28,7 @@ import (
 // namesake is the token of a different user, whom another issuer calls ben.
 const namesake = "oks_ben_bbbbbbbbbbbbbbbbbbbbbbbb"
 
-// offerOf launches an instance of anna with values and results that only its owner may see,
-// and offers it to another user.
+// offerOf launches anna's instance and offers it.
 func offerOf(t *testing.T, s *portaltest.Server, anna, to string) string {
 	t.Helper()
 	s.Results.Append("what the tool said\n")
@@ -186,8 +185,7 @@ func TestOfferReported(t *testing.T) {
 	must.Match(t, "value", heard, []string{id + " offered", mine + " created"})
 }
 
-// TestNestedGroup lets a group of groups own an instance: one rule decides which groups a
-// template admits.
+// TestNestedGroup: one rule decides which groups own.
 func TestNestedGroup(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	s.Catalog.Change("lab/team", func(e *template.Entry) {

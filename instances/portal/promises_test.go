@@ -42,8 +42,7 @@ func TestHidden(t *testing.T) {
 	s.Want(t, 409, nil, anna, "POST", "run/lab/one", "{}")
 }
 
-// TestOffered lists the available versions for callers that may launch, and for admins that
-// they may ignore limits; not for others.
+// TestOffered: versions for launchers, ignored limits for admins.
 func TestOffered(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := tokens(t, s)
@@ -178,8 +177,7 @@ func TestMetrics(t *testing.T) {
 	must.Match(t, "of who does not lead", gathered(t, to), map[string]float64{"okara_leader": 0, "okara_ledger_commit_seconds": 1})
 }
 
-// gathered returns the values of metrics by name and labels; for histograms the number of
-// observations.
+// gathered returns metrics by name and labels.
 func gathered(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families := must.Get(from.Gather())(t)

@@ -108,8 +108,7 @@ func TestLogStream(t *testing.T) {
 	}
 }
 
-// TestLogStreamOverAttempts resumes after a break during which another attempt began: its
-// log starts at the first byte, even if the previous log was longer.
+// TestLogStreamOverAttempts resumes in another attempt's log, from its start.
 func TestLogStreamOverAttempts(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	anna := s.Issuer.Token(t, "anna", "use")
@@ -148,8 +147,7 @@ func TestStreamsBounded(t *testing.T) {
 	streamOf(t, s, all["ben"], "events", "")
 }
 
-// TestStreamsEndWithServer ends streams when the server begins to stop, which would otherwise
-// wait for them, and ends nothing else.
+// TestStreamsEndWithServer, and nothing else.
 func TestStreamsEndWithServer(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := tokens(t, s)

@@ -13,8 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestRules checks values against the validation blocks of a module, as tofu 1.12 does; what
-// only the tool can compute is left to it, and no message says a secret.
+// TestRules checks values as tofu 1.12 does, as far as it can.
 func TestRules(t *testing.T) {
 	const generic = "does not meet a validation rule of the module"
 	list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("1,", n), ",") + "]" }
@@ -150,8 +149,7 @@ func chartTemplate(more string) string {
 	return `{"template":{"lab/web":{"executor":"flux-helm",` + more + `}}}`
 }
 
-// TestChart parses the template of a chart, whose chart object is kept unchanged, and
-// encodes it again.
+// TestChart keeps the chart object, there and back.
 func TestChart(t *testing.T) {
 	first := must.Get(template.ParseCanonical([]byte(chartTemplate(webChart+`,"drift":{"every":"1h","remediate":true},"credentials":["web"]`)), onCluster))(t)
 	if got := string(first.Chart); got != `{"oci":{"url":"oci://r.example.com/web","version":"1.x"}}` || first.Module != (template.ModuleRef{}) {

@@ -233,8 +233,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// TestForeignSchema refuses schemas in a module's description that would read external
-// data or not terminate.
+// TestForeignSchema refuses schemas that read elsewhere or never end.
 func TestForeignSchema(t *testing.T) {
 	for _, property := range []string{
 		`{"$ref":"file:///etc/passwd"}`, `{"$ref":"#"}`, `{"items":{"$ref":"https://example.com/"}}`, `{"allOf":[{"$dynamicRef":"#x"}]}`, `{"$id":"https://example.com/"}`,
@@ -264,8 +263,7 @@ func TestNarrowed(t *testing.T) {
 	must.Match(t, "value", got, map[string]bool{`"abz"`: true, `"bz"`: false, `"ab"`: false, `"z"`: false})
 }
 
-// TestWhen asks for a parameter only if others have certain values: otherwise it has its
-// default, another value is refused, and an earlier value is dropped.
+// TestWhen: a parameter that is not asked for has its default.
 func TestWhen(t *testing.T) {
 	s := mustSchema(t, `
 inputs = { name = "x" }
@@ -330,8 +328,7 @@ parameter "zones" {
 	}
 }
 
-// FuzzParameters checks arbitrary values; accepted ones are valid JSON and are accepted
-// again unchanged.
+// FuzzParameters: accepted values are stable JSON.
 func FuzzParameters(f *testing.F) {
 	f.Add("name", `"abc"`)
 	f.Add("any", `[1e5,{"a":"\u0000"}]`)

@@ -352,8 +352,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// FuzzTemplate parses arbitrary text; an accepted template can be encoded as JSON and
-// parsed again.
+// FuzzTemplate: accepted templates are stable.
 func FuzzTemplate(f *testing.F) {
 	f.Add(whole, false)
 	f.Add(`{"template":{"a/b":{"module":{"address":"a/b/c"},"inputs":{"x":"${id}","y":["%{if true}a%{endif}"]},"parameter":[{"p":{"default":null}}]}}}`, true)

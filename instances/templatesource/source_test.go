@@ -70,9 +70,8 @@ func TestSignedTemplates(t *testing.T) {
 	must.Equal(t, "a newer one that is signed", title(), "three")
 }
 
-// TestTemplatesNews has a template whose module is published later: it reports what is
-// missing, without names internal to this process, and is valid as soon as this server
-// has published the module.
+// TestTemplatesNews: a module published later makes the template valid at once; until then it says
+// what is missing.
 func TestTemplatesNews(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	dir := t.TempDir()

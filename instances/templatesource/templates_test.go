@@ -178,8 +178,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestUnread starts without a reachable registry: its error, with its name, is kept
-// separate from the message for users.
+// TestUnread: an unreachable registry's error is not the users' message.
 func TestUnread(t *testing.T) {
 	s := newFixture(t)
 	s.server.Close()
@@ -192,9 +191,8 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestBehind publishes a version with a new required input and without a submodule: a template
-// that allows any version stays at the last one that fits and reports that; one that names it
-// has a problem.
+// TestBehind: a template of any version stays at the last that fits, and says so; one that names a
+// version has a problem.
 func TestBehind(t *testing.T) {
 	s := newFixture(t)
 	s.module("1.4.0", config)
@@ -217,8 +215,7 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// TestCompare returns the differences between two versions of a module and of a
-// submodule; a version that was replaced since is refused.
+// TestCompare: versions of module and submodule; one replaced is refused.
 func TestCompare(t *testing.T) {
 	s := newFixture(t)
 	was := api.Source{Module: "net/vpc/aws", Version: "1.4.0", Digest: s.module("1.4.0", config)}
@@ -242,8 +239,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestFiles: a broken file keeps its last valid content; removing a file removes its
-// templates.
+// TestFiles: a broken file keeps its last content, a removed one nothing.
 func TestFiles(t *testing.T) {
 	s := newFixture(t)
 	s.module("1.0.0", config)
@@ -288,8 +284,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestUnreadableFile keeps the templates of a file that is temporarily unreadable, and
-// reports no problem once it is readable again, even unchanged.
+// TestUnreadableFile keeps its templates, and recovers unchanged.
 func TestUnreadableFile(t *testing.T) {
 	s := newFixture(t)
 	s.module("1.0.0", config)

@@ -140,8 +140,7 @@ func TestChildPlan(t *testing.T) {
 	})
 }
 
-// TestChildCost has the cost of a plan in the report, and no values; if the cost cannot
-// be computed, the plan is unaffected.
+// TestChildCost: the report has a plan's cost without values, or none.
 func TestChildCost(t *testing.T) {
 	const plan = `{"resource_changes":[{"mode":"managed","type":"vm","change":{"before":null,"after":{"size":"planted"},"after_unknown":{}}}]}`
 	table := &prices.Table{Currency: "EUR", Rows: []prices.Row{{Type: "vm", Attribute: "size", Value: "planted", Hourly: 7}}}

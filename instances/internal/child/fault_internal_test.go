@@ -22,8 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// quickTool is a tool within this process, so that hundreds of attempts start no
-// programs. It counts its applies.
+// quickTool is a tool within this process, which counts applies.
 type quickTool struct{ applied int }
 
 func (q *quickTool) start(c sandbox.Command) (startedTool, error) {
@@ -133,8 +132,7 @@ func (f faulty) run(t *testing.T, host, name string, via http.RoundTripper) {
 	tr.MustBeFree()
 }
 
-// leaveState simulates an attempt whose child was killed while its tool applied: the lock
-// is held, and the tool's state is in its folder.
+// leaveState: the child was killed amid an apply: lock held, state in its folder.
 func leaveState(t *testing.T, tr *trial) {
 	c := tr.next()
 	ref := tr.order.Spec.Ref
@@ -146,8 +144,7 @@ func leaveState(t *testing.T, tr *trial) {
 	tr.order.Spec.Took = run.LockID(ref)
 }
 
-// leaveFork simulates an attempt whose lock was forced while it applied: what it stored
-// then is beside the head.
+// leaveFork: a lock was forced amid an apply: its version is beside the head.
 func leaveFork(t *testing.T, tr *trial) {
 	tr.next()
 	ref := tr.order.Spec.Ref

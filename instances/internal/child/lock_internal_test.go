@@ -33,8 +33,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// twoMinds is a registry with inconsistent answers: after a claim was read, the next list
-// does not have it.
+// twoMinds is a registry whose next list lacks a claim that was read.
 type twoMinds struct {
 	lists int
 	read  bool
@@ -54,8 +53,7 @@ func (m *twoMinds) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestTakeLockPauses takes over a lock that is held when it is requested and gone when it
-// is released: it waits between two tries, and gives up at last.
+// TestTakeLockPauses: a lock held when asked for and gone when released: it waits, and gives up.
 func TestTakeLockPauses(t *testing.T) {
 	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{}.Module())
 	lost := tr.order.Spec.Ref
@@ -90,9 +88,8 @@ func (h inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// TestTakeLockAbandoned meets a claim that the registry lists but cannot return, because
-// its deletion was interrupted. A claim of the attempt before is removed at once, any
-// other after the time for abandoned claims.
+// TestTakeLockAbandoned: a listed, unreadable claim goes at once if the attempt's own, else in
+// time.
 func TestTakeLockAbandoned(t *testing.T) {
 	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{}.Module())
 	lost := run.LockID(tr.order.Spec.Ref)
@@ -127,8 +124,7 @@ func TestTakeLockAbandoned(t *testing.T) {
 	}
 }
 
-// TestErroredOfPlans: only runs that change something leave a state, even if the module
-// writes a file of that name.
+// TestErroredOfPlans: only runs that change something leave a state.
 func TestErroredOfPlans(t *testing.T) {
 	for kind, keeps := range map[lifecycle.RunKind]bool{lifecycle.RunApply: true, lifecycle.RunDestroy: true, lifecycle.RunPlan: false, lifecycle.RunDrift: false} {
 		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"init": {{Write: [2]string{sandbox.ErroredFile, "{}"}}}}.Module())
@@ -140,8 +136,7 @@ func TestErroredOfPlans(t *testing.T) {
 	}
 }
 
-// TestCertificatesOfHost: a child trusts the certificates in Docker's folder for its
-// registry, as the server does; without them it refuses the connection.
+// TestCertificatesOfHost: a child trusts Docker's folder for its registry.
 func TestCertificatesOfHost(t *testing.T) {
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: ocitest.New(t, ocitest.Quirks{})})
 	srv := httptest.NewTLSServer(proxy)
@@ -161,8 +156,7 @@ func TestCertificatesOfHost(t *testing.T) {
 	}
 }
 
-// TestLocalResult: the copy of the result beside a run is not sealed, and has no
-// sensitive variables; the sealed result has.
+// TestLocalResult: the copy beside a run has no sensitive variables.
 func TestLocalResult(t *testing.T) {
 	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{}.Module())
 	tr.order.Spec.Variables = map[string]json.RawMessage{"password": json.RawMessage(`"planted"`), "size": json.RawMessage(`"small"`)}
@@ -176,8 +170,7 @@ func TestLocalResult(t *testing.T) {
 	}
 }
 
-// TestLedgerWhileWritten: a version of the ledger that is listed but cannot be read yet,
-// because it is being written, does not end an attempt.
+// TestLedgerWhileWritten: a listed version that cannot be read yet ends nothing.
 func TestLedgerWhileWritten(t *testing.T) {
 	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{}.Module())
 	var asked atomic.Int32

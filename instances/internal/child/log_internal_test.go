@@ -186,8 +186,7 @@ func TestMasks(t *testing.T) {
 	must.Equal(t, "without values", newMasks(nil).maskText("anything"), "anything")
 }
 
-// TestMasksAtOnce holds back only what may be the beginning of a value: who follows a log
-// sees a line when it is written.
+// TestMasksAtOnce holds back only a value's possible beginning.
 func TestMasksAtOnce(t *testing.T) {
 	m := newMasks([]string{"a secret value", strings.Repeat("long", 500)})
 	var b bytes.Buffer
@@ -208,8 +207,7 @@ func TestMasksAtOnce(t *testing.T) {
 	}
 }
 
-// FuzzMasks writes a text with a value in it in pieces of any size: the value is never in
-// the output, which does not depend on the pieces.
+// FuzzMasks writes a value in any pieces: it is never in the output.
 func FuzzMasks(f *testing.F) {
 	f.Add("a secret value", "before ", " after", uint8(3))
 	f.Add("aaaaaaaaa", "aaaa", "aaa", uint8(1))
@@ -234,8 +232,7 @@ func FuzzMasks(f *testing.F) {
 		if !strings.Contains(b.String(), masked) {
 			t.Errorf("%q: nothing is masked in %q", value, b.String())
 		}
-		// Text beside a mask may happen to form the value together with it; the parts
-		// between masks may not contain it.
+		// Text beside a mask may happen to form the value; between masks it may not.
 		for part := range strings.SplitSeq(b.String(), masked) {
 			if strings.Contains(part, value) {
 				t.Errorf("%q is still in %q", value, b.String())

@@ -74,9 +74,8 @@ func newRemote(t *testing.T, s runtest.Script, more map[string]string) *trial {
 	return tr
 }
 
-// TestRemotePackages: a run gets a link to a provider of the server that its lock file
-// names, and the lock file then has the hash of the unpacked package. The server is asked
-// with the run's token, and by its own name for its own providers.
+// TestRemotePackages: a run gets the lock file's provider by a link, and its hash. The server is
+// asked with the run's token.
 func TestRemotePackages(t *testing.T) {
 	zip := depottest.NewZip(t, depottest.File("terraform-provider-dns", "the program", 0o755))
 	file := filepath.Join(t.TempDir(), "dns.zip")
@@ -159,8 +158,7 @@ func TestRemotePlan(t *testing.T) {
 		t.Errorf("what was uploaded stays: %v", err)
 	}
 
-	// The apply runs exactly this plan, without variable files, whose values the plan
-	// has.
+	// The apply runs this plan, without variable files.
 	tr.uploaded(map[string]string{"stub.json": runtest.Script{"apply": {{Environ: true}, {Files: true}, {Print: "Apply complete!"}}}.Module()["stub.json"], "terraform.tfvars": "own", "x.auto.tfvars.json": "{}"})
 	tr.order.Spec.Ref.Kind = lifecycle.RunApply
 	tr.order.Spec.Plan, tr.order.Spec.PlanTag = got.Plan, records.RunTag(tr.order.Spec.Ref)
@@ -247,8 +245,7 @@ func TestRemoteKilled(t *testing.T) {
 	tr.MustBeFree()
 }
 
-// TestRunLogGrows: the log that a reader has is always a prefix of the current one, also
-// after it has ended.
+// TestRunLogGrows: a reader's log is always a prefix.
 func TestRunLogGrows(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	file := must.Get(os.Create(name))(t)
@@ -308,8 +305,7 @@ func FuzzPlanDocument(f *testing.F) {
 	})
 }
 
-// TestServerNames: the tool finds this server by each name that a configuration may use
-// for it: with the port of its address, and without.
+// TestServerNames: each name by which a configuration may call this server.
 func TestServerNames(t *testing.T) {
 	s := frontEnd{URL: "https://okara.example.com:8443", Host: "okara.example.com", Token: "t", Mirror: true}
 	config, err := s.cliConfig(true)

@@ -24,8 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// reporting is a program whose attempts leave their results in the registry. The results
-// are written through a client without faults, and read through that of the server.
+// reporting leaves attempts' results in the registry, by a client without faults.
 type reporting struct {
 	*program
 	writer, reader *oci.Client
@@ -148,8 +147,7 @@ func lifeWithFault(t *testing.T, n int, act ocitest.Act) (hit bool) {
 	return hit
 }
 
-// begunOnce checks that an instance was made once and destroyed once, each by one started
-// attempt.
+// begunOnce: made once and destroyed once, by one attempt each.
 func (w *world) begunOnce(t *testing.T, id string) {
 	t.Helper()
 	if kinds := w.program.kinds(id); !slices.Equal(kinds, []lifecycle.RunKind{lifecycle.RunApply, lifecycle.RunDestroy}) {
@@ -165,8 +163,7 @@ func mustRepo(t *testing.T, c *oci.Client, name string) *oci.Repo {
 	return must.Get(c.Repo(name))(t)
 }
 
-// noticesIn works off a queue and returns the kinds of its notices, each event once, in
-// order of the names.
+// noticesIn works off a queue: kinds of notices, each event once.
 func noticesIn(t *testing.T, repo *oci.Repo) []string {
 	t.Helper()
 	var mu sync.Mutex // guards kinds
@@ -225,8 +222,7 @@ type leaderFault struct {
 	dies bool // all later requests are lost
 }
 
-// at lets one instance live while the n-th request of the first leader fails. It reports
-// whether there were that many requests.
+// at lets an instance live while the leader's n-th request fails, if there is one.
 func (f leaderFault) at(t *testing.T, n int) (hit bool) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

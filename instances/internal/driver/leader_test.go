@@ -151,8 +151,7 @@ func TestPassingTrouble(t *testing.T) {
 	})
 }
 
-// TestCannotStart has a run that can never be started: after some tries it fails, with the
-// reason.
+// TestCannotStart: a run that can never start fails with the reason.
 func TestCannotStart(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

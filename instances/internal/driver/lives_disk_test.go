@@ -55,8 +55,7 @@ func (s *sleeper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// site is two servers over one registry on disk: the ledger, and the reconciler that drives
-// it on the leader.
+// site is two servers over a registry on disk.
 type site struct {
 	*world
 	machine  *sleeper
@@ -79,8 +78,7 @@ func newSite(t testing.TB, registry http.Handler) *site {
 	return s
 }
 
-// serve starts servers, one after the other, each with its own transport to the registry,
-// until stop is called.
+// serve starts servers one after the other until stop.
 func (s *site) serve(t testing.TB, ways ...http.RoundTripper) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -173,8 +171,7 @@ func (s *site) each(t testing.TB, n int, event func(i int, owner template.Owner)
 	must.Succeed(t, group.Wait())
 }
 
-// until waits until n instances are in a phase on each server: on the leader, and in the
-// copy of the follower.
+// until waits until n instances are in a phase on each server.
 func (s *site) until(t testing.TB, phase lifecycle.Phase, n int) *lifecycle.Document {
 	t.Helper()
 	var v lifecycle.View
@@ -220,9 +217,8 @@ func (s *site) leader(t testing.TB) (leads, follows *siteServer) {
 	return nil, nil
 }
 
-// live takes n instances from creation to their end. Before the end the machine is suspended
-// for a day: when it resumes, no server leads, all instances have expired, and the next
-// leader destroys them.
+// live takes n instances to their end, after a day of sleep: no server leads, all have expired, and
+// the next leader destroys them.
 func (s *site) live(t testing.TB, n int) {
 	t.Helper()
 	tpl := testTemplate("sandbox/vpc")

@@ -23,8 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// live takes n instances through create, extend and end, and checks that nothing is left
-// and nothing failed.
+// live takes n instances through create, extend and end; nothing is left.
 func live(t *testing.T, w *world, n int) {
 	t.Helper()
 	w.options.Concurrency = 50
@@ -145,8 +144,7 @@ func (w *world) all(phase lifecycle.Phase, n int) {
 	}
 }
 
-// TestNoticeThroughQueue notifies a receiver of what happens to one instance, in order, each
-// event once while nothing fails.
+// TestNoticeThroughQueue tells a receiver each event once, in order.
 func TestNoticeThroughQueue(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

@@ -128,8 +128,7 @@ func TestNoticeSigned(t *testing.T) {
 	}
 }
 
-// TestNoticeAgain shows that a notice is repeated after a failure and a redirect, and that
-// the error repeats neither the query of the URL nor the secret.
+// TestNoticeAgain: repeated after failure and redirect, without secrets in errors.
 func TestNoticeAgain(t *testing.T) {
 	c := receiver{statuses: []int{http.StatusInternalServerError, http.StatusFound, http.StatusOK}}
 	n := newNotifier(t, &c, &lifecycle.Document{}, time.Now())

@@ -29,8 +29,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// program is an executor that runs nothing: an attempt takes a while, and then an apply has
-// made one resource or a destroy has removed it.
+// program is an executor that runs nothing and takes a while.
 type program struct {
 	takes time.Duration
 
@@ -403,8 +402,7 @@ func (p endingProgram) Ended(r lifecycle.Ref) <-chan struct{} {
 	return ended
 }
 
-// TestEnded observes an attempt only twice if its executor reports its end: at the beginning
-// and at the end. That is long before the next regular observation.
+// TestEnded looks twice at an attempt whose executor reports its end.
 func TestEnded(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

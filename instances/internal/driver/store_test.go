@@ -13,9 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
-// memoryStore is a Store in memory that leads while a test lets it: every command that
-// changes something is a commit, after which its effects are delivered in order. Before it
-// leads for the first time it accepts commands, but delivers no effects.
+// memoryStore is a Store in memory that leads while a test lets it: each change is a commit with
+// effects. Before it accepts, and delivers nothing.
 type memoryStore struct {
 	machine *lifecycle.Machine
 	now     func() time.Time

@@ -165,8 +165,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// A caller of a portal that disconnects does not affect the others, and concurrent
-// callers share one read of the registry.
+// A portal's caller that disconnects affects no other; callers share a read.
 func TestManyAskPortal(t *testing.T) {
 	keys := [][]byte{[]byte("a key of the replicas")}
 	h := ocitest.Handler(t, ocitest.Quirks{})

@@ -71,8 +71,7 @@ func newArmed(h http.Handler, nth int, do ocitest.Act, dies bool) *armed {
 	return a
 }
 
-// ask sends a command to any leader until it succeeds, repeating it with its key like a
-// client.
+// ask sends a command to any leader until it succeeds, with its key.
 func ask(t *testing.T, name string, replicas ...*replica) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {

@@ -20,8 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// stopped is a process that can be suspended, as by SIGSTOP: pending requests are sent
-// when it continues.
+// stopped can be suspended, as by SIGSTOP.
 type stopped struct {
 	http.RoundTripper
 	mu   sync.Mutex
@@ -249,8 +248,7 @@ func many(t *testing.T, n int, replicas ...*replica) (names []string) {
 
 var rolling = ledger.Limits{Keep: 2, Prune: 3, Roll: 50}
 
-// If nothing can be deleted, the ledger moves to another repository, which followers and
-// replicas started later find.
+// Where nothing can be deleted, the ledger moves, and is found.
 func TestRollOver(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{NoDelete: true})
 	synctest.Test(t, func(t *testing.T) {

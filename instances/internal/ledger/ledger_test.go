@@ -29,8 +29,7 @@ import (
 
 const host = "registry.test"
 
-// direct is a transport to an in-process registry, without a network, so that waits take
-// no time in a synctest bubble. Its Date is the bubble's.
+// direct is a transport in process, whose Date is the bubble's.
 type direct struct{ h http.Handler }
 
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -89,8 +88,7 @@ func launch(t *template.Template, owner, name, key string) lifecycle.Command {
 	}
 }
 
-// create returns anna's request for an instance with a name, always with the same key.
-// For a name that begins with "!" the request is refused.
+// create is anna's request with one key; refused for a name with "!".
 func create(name string) lifecycle.Command {
 	c := launch(plain(), "anna", name, "key of "+name)
 	if strings.HasPrefix(name, "!") {

@@ -38,8 +38,7 @@ func FuzzPage(f *testing.F) {
 	})
 }
 
-// A record that breaks a rule is kept beside the document, and returns when it no longer
-// breaks one.
+// A record that breaks a rule is set aside, and returns.
 func TestSetAside(t *testing.T) {
 	p, err := decodePage([]byte(`{"lineage":"l","serial":3,"version":1,"records":{"y":{"id":"y","phase":"?"}}}`))
 	if err != nil || len(p.doc.Records) != 0 || p.reasons()["y"] == "" {

@@ -179,8 +179,7 @@ func TestLedgerSetBack(t *testing.T) {
 	}
 }
 
-// A follower stores what it has seen in its folder too: after a restart it refuses a
-// ledger that was set back, although it has never led.
+// A follower remembers in its folder, and refuses a ledger set back.
 func TestFollowerRemembers(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	folder := t.TempDir()
@@ -299,9 +298,7 @@ func TestForeignAddress(t *testing.T) {
 	})
 }
 
-// A portal verifies the leader's address with its own key, which the servers do not
-// trust: an attacker with that key can name an address neither to servers nor to other
-// portals.
+// A portal has its own key, which servers do not trust, nor other portals.
 func TestAddressOfPortal(t *testing.T) {
 	own, first, second := []byte("a key of the servers"), []byte("a key of one portal"), []byte("a key of another")
 	h := ocitest.Handler(t, ocitest.Quirks{})

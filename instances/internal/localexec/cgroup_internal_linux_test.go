@@ -15,9 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestCleanUpCgroups removes the control groups of attempts that do not run, including
-// those made by their tools. It keeps groups with processes, the group of an attempt that
-// has just begun, and groups that are not of attempts.
+// TestCleanUpCgroups removes groups of attempts that do not run, with their tools' own, and no
+// others.
 func TestCleanUpCgroups(t *testing.T) {
 	l := newLocal(t, nil)
 	l.cgroup = filepath.Join(cgroupRoot(), "okara-sweep-"+strconv.Itoa(os.Getpid()))

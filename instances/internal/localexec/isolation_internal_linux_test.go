@@ -100,8 +100,7 @@ func TestSandboxSees(t *testing.T) {
 	must.Equal(t, "environment", parts[4], "A=1\nPATH=/usr/bin:/bin\nPWD=/run/okara/tool\n")
 }
 
-// TestSandboxFiles opens a file without close-on-exec, as a server may have inherited it:
-// the programs that it starts do not get it.
+// TestSandboxFiles: an inherited file without close-on-exec reaches no program.
 func TestSandboxFiles(t *testing.T) {
 	l := newSandbox(t, nil)
 	name := filepath.Join(t.TempDir(), "left-open")

@@ -25,8 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// killTest runs real children, as processes, for one instance. Only the tool is a stub,
-// whose script can differ for each attempt.
+// killTest runs real children; only the tool is a script.
 type killTest struct {
 	*localTest
 	tr   *runtest.Instance
@@ -51,8 +50,7 @@ func newKillTest(t *testing.T, isolation string) *killTest {
 	return k
 }
 
-// attempt sets up the next attempt, which the ledger names: it takes over the lock and
-// state of the one before.
+// attempt sets up the next attempt, over the lock and state before.
 func (k *killTest) attempt(t *testing.T, s runtest.Script) run.Spec {
 	t.Helper()
 	k.tr.Module(s.Module())
@@ -91,8 +89,7 @@ func (k *killTest) mustTool(t *testing.T, s run.Spec) (p sandbox.Process) {
 	return p
 }
 
-// mustGoOnFrom runs another attempt, which must find a state, "" for none, and checks for
-// leftovers of both attempts.
+// mustGoOnFrom runs another attempt, which must find a state or "".
 func (k *killTest) mustGoOnFrom(t *testing.T, want string) {
 	t.Helper()
 	apply := []runtest.Step{{State: runtest.State(9, 3)}, {Print: runtest.Applied}}

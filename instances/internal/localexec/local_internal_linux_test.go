@@ -189,8 +189,7 @@ func mustLog(t *testing.T, l *localTest, s run.Spec, h run.Handle, offset int64)
 	return string(b)
 }
 
-// TestAlone: even without a sandbox a process that left its session ends with the run,
-// since it is reparented to the child.
+// TestAlone: what left its session ends with the run all the same.
 func TestAlone(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{Tool: "(setsid sleep 8642397 &); : > ready", Nonce: "nonce"})
@@ -202,8 +201,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestStartedEnvironment: the environment and the arguments of a child are exactly this
-// list, without anything of the server's environment.
+// TestStartedEnvironment: exactly this list, nothing of the server's.
 func TestStartedEnvironment(t *testing.T) {
 	t.Setenv("OKARA_STATE_KEYS", "planted-secret")
 	l := newLocal(t, func(o *LocalOptions) {
@@ -233,8 +231,7 @@ func TestStartedEnvironment(t *testing.T) {
 	l.mustRemain(t)
 }
 
-// TestCredentialMissing: the attempt waits, reports for which credential, and starts when
-// it is available.
+// TestCredentialMissing: the attempt waits, says for what, and starts.
 func TestCredentialMissing(t *testing.T) {
 	env := map[string]string{}
 	l := newLocal(t, func(o *LocalOptions) {
@@ -310,8 +307,7 @@ func TestCleanUp(t *testing.T) {
 	l.again(t).mustRemain(t, "1-2", "1-4")
 }
 
-// TestErroredBudget: the states that attempts of one instance could not store take
-// together no more disk space than one state may have.
+// TestErroredBudget: unstored states together are no more than one may be.
 func TestErroredBudget(t *testing.T) {
 	l := newLocal(t, nil)
 	dead := marker{parsedHandle: parsedHandle{machine: l.here, Process: sandbox.Process{PID: 1 << 30, Start: 1}}}
@@ -326,8 +322,7 @@ func TestErroredBudget(t *testing.T) {
 	}
 }
 
-// TestTidy removes the folders of gone instances on a replica that does not lead, except
-// for running attempts and those begun since.
+// TestTidy removes gone instances' folders, but of running and new attempts.
 func TestTidy(t *testing.T) {
 	l := newLocal(t, nil)
 	now := time.Now()

@@ -10,8 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 )
 
-// TestMain lets the test program act as okara: the executor starts this program with the
-// name of a command.
+// TestMain lets the test program act as okara's commands.
 func TestMain(m *testing.M) { runtest.Main(m, commands()) }
 
 // commands returns the commands of okara that tests need.

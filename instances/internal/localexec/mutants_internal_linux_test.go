@@ -9,8 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/mutant"
 )
 
-// mutants each remove one guard of the sandbox; run names the tests that must fail then.
-// Files are relative to this package.
+// mutants each remove a guard of the sandbox; run names the tests that fail.
 func mutants() []struct{ name, file, old, mutant, pkg, run string } {
 	const dir, enter, bwrap = "../sandbox/workdir.go", "../sandbox/enter_linux.go", "../sandbox/isolation.go"
 	const exec, tool = "../sandbox/limits_linux.go", "../sandbox/running_linux.go"

@@ -17,9 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// planting replaces everything that the code of a module can reach, and continues while
-// its command runs. With KEEP set the module itself is kept, so that further commands
-// follow.
+// planting replaces all that a module's code can reach while it runs; with KEEP not the module.
 const planting = `
 plant() {
 	[ "$KEEP" ] && case $1 in */stub.json|*/module|*/tool|"$PWD") return;; esac

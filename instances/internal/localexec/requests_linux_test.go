@@ -41,10 +41,8 @@ import (
 
 const countedKeys = "base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="
 
-// TestRequestsOfACreate counts and prints the requests of a create to the built-in
-// registry, from the command until the record is ready, by the leader and by the child
-// that it starts. The leader's commits and heartbeats are counted in package ledger; the
-// child looks there as often as it takes long, which is printed and has no bound.
+// TestRequestsOfACreate counts a create's requests to the built-in registry, of command, leader and
+// child. Commits and heartbeats are package ledger's.
 func TestRequestsOfACreate(t *testing.T) {
 	w := newCounted(t)
 	first, _ := w.create(t, "first")
@@ -89,8 +87,7 @@ func (r requests) String() string {
 	return b.String()
 }
 
-// counted is a server of instances over the built-in registry that counts the requests
-// received.
+// counted is a server of instances that counts requests.
 type counted struct {
 	*ledger.Ledger
 	registry http.Handler
@@ -184,8 +181,7 @@ func newCounted(t *testing.T) *counted {
 	return w
 }
 
-// publish puts a module into its repository, like publishing. Its apply stores one state,
-// and its init writes a dependency lock file.
+// publish puts a module into its repository, with a state and a lock file.
 func (w *counted) publish(t *testing.T, repo *oci.Repo) {
 	t.Helper()
 	state := fmt.Sprintf(`{"version":4,"serial":1,"lineage":"l","outputs":{},"resources":[{"mode":"managed","instances":[{"attributes":%q}]}]}`, noise(64<<10))
@@ -200,8 +196,7 @@ func (w *counted) publish(t *testing.T, repo *oci.Repo) {
 	w.source = template.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("1", 64), Archive: zip.Digest.String(), Size: zip.Size}
 }
 
-// noise returns incompressible text: small documents are stored in the manifest, and real
-// states and ledgers are not small.
+// noise is incompressible, as real states are not small.
 func noise(size int) string {
 	var b strings.Builder
 	for b.Len() < size {
@@ -259,8 +254,7 @@ func (w *counted) await(t *testing.T, what string, done func(lifecycle.View) boo
 	}
 }
 
-// create makes an instance and returns its requests, and the number of those of the
-// ledger meanwhile.
+// create makes an instance: its requests, and the ledger's meanwhile.
 func (w *counted) create(t *testing.T, name string) (requests, int) {
 	t.Helper()
 	w.take()

@@ -173,8 +173,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestFollow follows a log over broken streams and a further attempt, and resumes where
-// it was.
+// TestFollow follows a log over breaks and another attempt.
 func TestFollow(t *testing.T) {
 	s := newScript(t,
 		streams(false, at(6, "first\n"), "id: 1-12\ndata: \"seco"),

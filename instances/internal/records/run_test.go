@@ -24,8 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// placeSealer encrypts with a fixed key. Package envelope would add the key services of
-// three clouds to the dependencies of every module that tests this one.
+// placeSealer encrypts with a fixed key, without envelope's key services.
 type placeSealer struct{ cipher.AEAD }
 
 func newInstanceSealer(t *testing.T) artifact.Sealer {
@@ -199,8 +198,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// TestInstanceRequests counts the requests of an instance's first run, without those for
-// its state, with a queue that exists already.
+// TestInstanceRequests counts a first run's, without its state's.
 func TestInstanceRequests(t *testing.T) {
 	ctx, count := t.Context(), &ocitest.Count{}
 	client := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count, SinglePost: true, PlainHTTP: true}))(t)
@@ -246,8 +244,7 @@ func TestInstanceRequests(t *testing.T) {
 	}
 }
 
-// TestSourceLostMount: a blob is sent if the registry claims to have mounted it but does
-// not have it.
+// TestSourceLostMount: a blob that was mounted and is not there is sent.
 func TestSourceLostMount(t *testing.T) {
 	ctx := t.Context()
 	host := ocitest.New(t, ocitest.Quirks{})

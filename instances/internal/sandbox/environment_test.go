@@ -8,8 +8,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 )
 
-// TestCheckWorkspaceVariable refuses what acts on the tool itself or on programs that
-// nobody sees; an administrator may give some of it in a credential.
+// TestCheckWorkspaceVariable refuses what acts on the tool or unseen programs.
 func TestCheckWorkspaceVariable(t *testing.T) {
 	for name, credential := range map[string]bool{
 		"PATH": false, "LD_PRELOAD": false, "TF_CLI_ARGS": false, "OKARA_TOKEN": false, "A B": false,

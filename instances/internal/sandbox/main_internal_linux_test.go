@@ -9,8 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
 )
 
-// TestMain lets the test program act as okara, which starts the tool, and as programs whose
-// processes are unusual.
+// TestMain lets the test program act as okara, and as unusual processes.
 func TestMain(m *testing.M) {
 	runtest.Main(m, map[string]func(args []string) error{ExecCommand: execTestCommand, "leave-thread": leaveFirstThread, "exec-again": execAgain})
 }

@@ -19,8 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestFirstThreadEnds has a process whose first thread has ended while another runs: it
-// is alive, like a process that is executing a new program.
+// TestFirstThreadEnds: alive although its first thread ended.
 func TestFirstThreadEnds(t *testing.T) {
 	p, wait := mustStartCommand(t, "leave-thread")
 	runtest.Await(t, "the end of its first thread", func() bool {
@@ -40,8 +39,7 @@ func TestFirstThreadEnds(t *testing.T) {
 	}
 }
 
-// TestAliveWhileItExecs repeatedly reads a process that executes a new program a hundred
-// times.
+// TestAliveWhileItExecs reads a process that executes a hundred times.
 func TestAliveWhileItExecs(t *testing.T) {
 	p, wait := mustStartCommand(t, "exec-again", "100")
 	looks := 0
@@ -61,8 +59,7 @@ func TestAliveWhileItExecs(t *testing.T) {
 	wait()
 }
 
-// mustStartCommand starts a command of this test program. wait makes it end, and waits
-// for that.
+// mustStartCommand starts this program; wait makes it end.
 func mustStartCommand(t *testing.T, args ...string) (p Process, wait func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
@@ -87,8 +84,7 @@ func mustStartCommand(t *testing.T, args ...string) (p Process, wait func()) {
 	return p, wait
 }
 
-// leaveFirstThread ends the first thread of its process, and the process at the end of
-// its input.
+// leaveFirstThread ends the first thread, then the process.
 func leaveFirstThread([]string) error {
 	onFirst := make(chan bool)
 	for {

@@ -27,8 +27,7 @@ type opened struct {
 	dir *Workdir
 }
 
-// newOrder returns an order whose program is a shell, with a storage folder around its
-// scratch folder: <storage>/runs/<id>/1-1.
+// newOrder is an order of a shell, in <storage>/runs/<id>/1-1.
 func newOrder(t *testing.T, mode string) *opened {
 	t.Helper()
 	storage := t.TempDir()
@@ -69,8 +68,7 @@ func mustRun(t *testing.T, o *opened, script string, args ...string) string {
 	return out.String()
 }
 
-// TestKeyring gives the thread that starts a tool a key that only its session can reach
-// (keyrings(7)): the tool does not see it.
+// TestKeyring: the tool does not see the starter's key (keyrings(7)).
 func TestKeyring(t *testing.T) {
 	runtime.LockOSThread() // and never unlocked: the thread ends with the test
 	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil {
@@ -119,8 +117,7 @@ func TestToolLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestInterrupt: the tool is interrupted once, and ends in order; if it does not end, it
-// is killed.
+// TestInterrupt: interrupted once, then killed.
 func TestInterrupt(t *testing.T) {
 	for _, mode := range []string{ModeNone} {
 		t.Run(mode, func(t *testing.T) {
@@ -190,8 +187,7 @@ func TestScratchFull(t *testing.T) {
 	}
 }
 
-// TestScratchOverfull: a tool that writes on after the interrupt is killed, and no tool
-// is interrupted twice.
+// TestScratchOverfull: a tool that writes on is killed.
 func TestScratchOverfull(t *testing.T) {
 	o := newOrder(t, ModeNone)
 	o.Spec.Limits = run.Limits{Scratch: 1 << 20}
@@ -271,8 +267,7 @@ func TestWrap(t *testing.T) {
 	must.Equal(t, "value", mustRun(t, o, `echo "$WRAPPED"`), string(o.dir.seenPath())+" "+Resolve("/bin/sh")+"\n")
 }
 
-// TestCgroup puts the tool into a separate control group, by which all its processes are
-// found and killed. Delegating controllers is up to the system.
+// TestCgroup: a group by which all processes are found and killed.
 func TestCgroup(t *testing.T) {
 	root := "/sys/fs/cgroup"
 	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err != nil {

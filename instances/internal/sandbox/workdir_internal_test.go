@@ -38,8 +38,7 @@ func newWorkdir(t *testing.T) (w *Workdir, file, dir string) {
 	return w, file, dir
 }
 
-// plants returns what a tool can put in place of a file. A link inside leads to the
-// previous content.
+// plants is what a tool can put in a file's place.
 func plants(file, dir string) map[string]func(name string) error {
 	return map[string]func(name string) error{
 		"a link to a file":   func(name string) error { return os.Symlink(file, name) },
@@ -102,8 +101,7 @@ func TestNoNamesAfterwards(t *testing.T) {
 	}
 }
 
-// TestNotPlaced: without a separate namespace, nothing is made in the machine's folder of
-// that name.
+// TestNotPlaced: without a namespace nothing is in the machine's folder.
 func TestNotPlaced(t *testing.T) {
 	if w, err := openWorkdir(workdirOptions{Scratch: t.TempDir(), Placed: true}); err == nil {
 		t.Errorf("opened %+v", w)
@@ -121,8 +119,7 @@ func TestReadBounds(t *testing.T) {
 	}
 }
 
-// TestErrored finds a state left beside the folder, or in the root module, and ignores
-// links and empty files.
+// TestErrored finds a state beside the folder or in the module, no links.
 func TestErrored(t *testing.T) {
 	w, file, _ := newWorkdir(t)
 	scratch := w.o.Scratch
@@ -147,8 +144,7 @@ func TestErrored(t *testing.T) {
 	}
 }
 
-// TestRemove: unwritable folders and links do not prevent removal; the target of a link
-// is kept.
+// TestRemove: unwritable folders, and links, whose targets stay.
 func TestRemove(t *testing.T) {
 	dir, kept := filepath.Join(t.TempDir(), "tree"), filepath.Join(t.TempDir(), "kept")
 	must.Succeed(t, errors.Join(os.MkdirAll(filepath.Join(dir, "a", "b", "c"), 0o700), os.WriteFile(kept, nil, 0o600)))

@@ -51,8 +51,7 @@ func TestChangeDays(t *testing.T) {
 	}
 }
 
-// The second occurrence of a wall-clock time is ignored: after the first one, the next is
-// on the next day.
+// A wall-clock time counts once, though it comes twice.
 func TestSecondTime(t *testing.T) {
 	got, _ := table(t, "30 2 * * *", "", "Europe/Berlin").Next(utc(t, "2026-10-25 00:45:00"))
 	if want := utc(t, "2026-10-26 01:30:00"); !got.Equal(want) {

@@ -59,8 +59,7 @@ func approvalOf(name string) *v1alpha1.Approval {
 	}}
 }
 
-// TestInstanceKinds creates the smallest and the fullest Template, Instance and
-// Approval.
+// TestInstanceKinds: the smallest and fullest of each.
 func TestInstanceKinds(t *testing.T) {
 	c, ns := newClient(t), cluster.Namespace(t, nil).Name
 	whole := instanceOf("abcdefghjm")

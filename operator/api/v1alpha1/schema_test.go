@@ -240,8 +240,7 @@ func TestImmutable(t *testing.T) {
 	must.Succeed(t, c.Update(t.Context(), alone))
 }
 
-// TestKindsEstablished checks that the API server finds no fault with the CRDs, since it
-// reports a schema that is not structural only in a condition.
+// TestKindsEstablished: no fault, which is only a condition.
 func TestKindsEstablished(t *testing.T) {
 	c := newClient(t)
 	var list apiextensions.CustomResourceDefinitionList

@@ -19,8 +19,7 @@ import (
 
 var cluster rig.Cluster
 
-// asOperator is the variable that turns the test binary into the operator, as a process
-// that can be killed.
+// asOperator turns the test binary into an operator that can be killed.
 const asOperator = "OKARA_TEST_OPERATOR"
 
 func TestMain(m *testing.M) {
@@ -44,8 +43,7 @@ func command(t *testing.T, args ...string) (code int, out, errOut string) {
 // kinds guards the installation of okara's kinds in the test cluster.
 var kinds sync.Once
 
-// install installs okara's kinds in the test cluster. The first test to call it checks
-// what the operator reports without them.
+// install installs the kinds, after a look at what is said without.
 func install(t *testing.T, admin *rest.Config) {
 	t.Helper()
 	kinds.Do(func() {

@@ -21,8 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// TestQueries checks each query of the alerts and the dashboard against the metrics of an
-// operator that has failing objects.
+// TestQueries holds alerts and dashboard to the metrics.
 func TestQueries(t *testing.T) {
 	config := cluster.Admin(t)
 	install(t, config)

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// TestRegistryAway adds up the maximum delays of a request to an unreachable registry:
-// conditions, events and the log must report it within ten seconds.
+// TestRegistryAway: an unreachable registry is reported within ten seconds.
 func TestRegistryAway(t *testing.T) {
 	r := newRetry()
 	total, pause := time.Duration(r.MaxAttempts)*registryConnect, r.InitialBackoff

@@ -134,8 +134,7 @@ func writeConfig(t *testing.T, admin *rest.Config) string {
 	return file
 }
 
-// trap is a registry that stores a manifest but, once triggered, does not answer. It
-// counts the stored manifests.
+// trap stores a manifest and, once triggered, does not answer.
 type trap struct {
 	next http.Handler
 

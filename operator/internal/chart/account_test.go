@@ -66,8 +66,7 @@ func as(t *testing.T, account, namespace string) *kubernetes.Clientset {
 	return set
 }
 
-// may lists what a caller may do in a namespace, as GROUP/RESOURCE NAMES: VERBS, without
-// the rights of every account.
+// may lists what a caller may do in a namespace.
 func may(t *testing.T, set *kubernetes.Clientset, namespace string) []string {
 	t.Helper()
 	r := must.Get(set.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{

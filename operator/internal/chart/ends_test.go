@@ -264,8 +264,7 @@ func TestInstancesEnd(t *testing.T) {
 	rig.Install(t, cluster.Admin(t)) // for other tests
 }
 
-// uninstall runs the commands of the page in their order. Namespaces are not really deleted,
-// since no controller here would let them go.
+// uninstall runs the page's commands; no controller empties namespaces here.
 func (r *runs) uninstall() {
 	r.t.Helper()
 	ctx, home := r.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: instances}}
@@ -325,8 +324,7 @@ func (r *runs) deleteAll(resource string) {
 	})
 }
 
-// lose deletes an Instance without ending its run. The operator may restore its finalizer
-// in between, so the deletion requires the version without one.
+// lose deletes an Instance without ending its run.
 func (r *runs) lose(o *v1alpha1.Instance) {
 	r.t.Helper()
 	r.until(o.Name+" is lost", func() (bool, any) {

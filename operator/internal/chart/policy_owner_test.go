@@ -21,8 +21,7 @@ import (
 // ownersPage is the page with the table of [site.owners], which OKARA_UPDATE writes.
 const ownersPage = "docs/kubernetes/instance-rights.md"
 
-// owners lets each caller change and delete each kind of object, with every RBAC right for
-// it, and compares the answers with the table of the page.
+// owners holds each caller's rights to each object to the page's table.
 func (s *site) owners() {
 	ctx := s.t.Context()
 	bob := s.as("bob", map[string][]string{"team": {"net"}}, "net")
@@ -126,8 +125,7 @@ func (s *site) comparePage(table string) {
 	}
 }
 
-// deletionOfData checks that nobody deletes the definitions and namespaces of objects that
-// live, and that everything can be deleted after them.
+// deletionOfData: nothing goes while objects live, all after.
 func (s *site) deletionOfData() {
 	ctx := s.t.Context()
 	crd := func(name string) client.Object {

@@ -87,8 +87,7 @@ func (s *site) kind() {
 	}
 }
 
-// vpc returns an object of the generated kind. Its spec has a field that Instances also
-// have.
+// vpc is an object of the generated kind.
 func (s *site) vpc(changes ...func(client.Object)) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"protected": "true"}}}
 	o.SetAPIVersion("apps.okara.dev/v1alpha1")
@@ -125,8 +124,7 @@ func (s *site) approval(by string) *v1alpha1.Approval {
 	return a
 }
 
-// impersonates returns a client of an administrator who impersonates a user with the
-// rights of a tenant.
+// impersonates is an administrator as a tenant's user.
 func (s *site) impersonates(user string) client.Client {
 	s.t.Helper()
 	s.must(client.IgnoreAlreadyExists(s.admin.Create(s.t.Context(), &rbacv1.ClusterRoleBinding{
@@ -306,8 +304,7 @@ func (s *site) marksOfRuns() {
 	s.allows("the finalizer by the operator", patch(ctx, s.operator, i, `{"metadata":{"finalizers":null}}`))
 }
 
-// audited checks in the audit log of the API server that one user set a mark of an
-// object, and that others were refused.
+// audited: one user set a mark, others were refused.
 func (s *site) audited(who, mark string, o client.Object) {
 	s.t.Helper()
 	set, refused := 0, 0
@@ -380,8 +377,7 @@ func (s *site) selfRuns() {
 	s.allows("the role of a kind away", s.operator.Delete(ctx, role))
 }
 
-// definitions checks that a definition whose objects exist cannot be deleted, and that no
-// objects can be created for a definition that is being deleted.
+// definitions: none goes with objects, none come while it goes.
 func (s *site) definitions() {
 	ctx := s.t.Context()
 	def := &v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "vpcs", Finalizers: []string{"test.example.com/held"}}}
@@ -471,8 +467,7 @@ func (s *site) attacks(work, tenant string) {
 	s.refuses("okara-self", "a ClusterRole of the chart away", s.operator.Delete(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "okara-run-admin"}}))
 }
 
-// TestPortalAccount checks that the portal's account has the rights of its rules in the
-// namespace of Instances, and elsewhere may only read kinds.
+// TestPortalAccount has its rules' rights, and reads kinds.
 func TestPortalAccount(t *testing.T) {
 	s := newSite(t)
 	set := must.Get(kubernetes.NewForConfig(s.token("okara-portal", s.system)))(t)

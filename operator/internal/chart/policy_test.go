@@ -29,8 +29,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// site is a cluster with the chart, a tenant's namespace and three callers, each with its
-// own token.
+// site is a cluster with the chart, a tenant and three callers.
 type site struct {
 	t                               *testing.T
 	set                             *kubernetes.Clientset
@@ -186,8 +185,7 @@ func (s *site) must(err error) {
 	}
 }
 
-// refuses requires a refusal by a policy. If policies lists several, as "a, b", the API
-// server may name any of them.
+// refuses requires a refusal by a policy, or any of several.
 func (s *site) refuses(policies, what string, err error) {
 	s.t.Helper()
 	refused := func(policy string) bool { return refusedBy(err, policy) }

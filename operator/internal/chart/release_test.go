@@ -140,8 +140,7 @@ func TestRelease(t *testing.T) {
 	served()
 }
 
-// TestUpgradeOfKinds updates a CRD of an older chart as the page for operators says: Helm
-// created it and owns its fields, and only --force-conflicts takes them over.
+// TestUpgradeOfKinds as the page says: Helm's fields need --force-conflicts.
 func TestUpgradeOfKinds(t *testing.T) {
 	c := must.Get(client.New(cluster.Admin(t), client.Options{}))(t)
 	text := must.Get(os.ReadFile(filepath.Join(chartDir(), "crds", "okara.dev_accessrules.yaml")))(t)
@@ -171,8 +170,7 @@ func TestUpgradeOfKinds(t *testing.T) {
 	}
 }
 
-// adopt lets Helm take over the namespace of Instances if another test created it: no
-// controller here empties namespaces, so it cannot be recreated.
+// adopt lets Helm take over the namespace of Instances.
 func adopt(t *testing.T, set *kubernetes.Clientset, namespace string) {
 	t.Helper()
 	text := `{"metadata":{"annotations":{"meta.helm.sh/release-name":"okara","meta.helm.sh/release-namespace":"` + namespace + `"}}}`

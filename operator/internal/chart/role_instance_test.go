@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestInstanceRole acts as a user with only the role for managing Instances with kubectl,
-// who can read templates, and create, change and end their own Instances.
+// TestInstanceRole: create, change and end one's own.
 func TestInstanceRole(t *testing.T) {
 	s := newSite(t)
 	const name = "carol"

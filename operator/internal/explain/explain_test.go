@@ -23,8 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestEveryReasonHelps checks that there is help for each reason for which an object is
-// not Ready.
+// TestEveryReasonHelps: each reason that is not Ready has help.
 func TestEveryReasonHelps(t *testing.T) {
 	file := must.Get(parser.ParseFile(token.NewFileSet(), "../../api/v1alpha1/group.go", nil, 0))(t)
 	// These reasons report success, or resolve themselves.
@@ -144,8 +143,7 @@ status:
 	}
 }
 
-// TestExplainHeld checks that the page of a held Version says who has to approve which
-// digest.
+// TestExplainHeld: who approves which digest.
 func TestExplainHeld(t *testing.T) {
 	o := object(t, `
 apiVersion: okara.dev/v1alpha1
@@ -176,8 +174,7 @@ What to do:
 	must.Equal(t, "value", e.Explain(t.Context(), o), want)
 }
 
-// TestExplainUnseen checks the page's reasons why no controller may have processed an
-// object.
+// TestExplainUnseen: why no controller may have been there.
 func TestExplainUnseen(t *testing.T) {
 	e := &Explainer{Client: fake.NewClientBuilder().WithScheme(scheme(t)).Build(), Now: time.Now()}
 	for kind, elsewhere := range map[string]bool{"Template": true, "Instance": true, "Module": false} {

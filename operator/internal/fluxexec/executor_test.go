@@ -27,8 +27,7 @@ var cluster rig.Cluster
 
 func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 
-// site is an API server with the kinds of Flux but without controllers: the tests write
-// what these would. The executor has the rights that the chart gives the operator.
+// site has Flux's kinds without controllers, and the chart's rights.
 type site struct {
 	t *testing.T
 	client.Client

@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// doomed is a run whose operator is killed at the nth write of each step, or never if nth
-// is 0.
+// doomed is a run whose operator dies at the nth write, or never.
 type doomed struct {
 	*site
 	nth    int

@@ -18,8 +18,7 @@ import (
 
 var sources = []string{"oci", "http", "git"}
 
-// TestReleaseBuild compares the objects of releases with golden files, which OKARA_UPDATE
-// writes.
+// TestReleaseBuild compares releases with golden files.
 func TestReleaseBuild(t *testing.T) {
 	for _, name := range sources {
 		objects := must.Get(fluxexec.Build(release(t, name)))(t)

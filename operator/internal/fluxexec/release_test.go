@@ -104,8 +104,7 @@ func TestReleaseObserve(t *testing.T) {
 	}
 }
 
-// TestReleaseCommit checks that a release counts as applied only with the requested
-// commit.
+// TestReleaseCommit: applied only with this commit.
 func TestReleaseCommit(t *testing.T) {
 	s := release(t, "git")
 	for revision, want := range map[string]fluxexec.Phase{"1.0.0+0123456789ab": fluxexec.Applied, "1.0.0+ba9876543210": fluxexec.Running} {

@@ -90,8 +90,7 @@ func TestProvisionCharts(t *testing.T) {
 	}
 }
 
-// TestEnter checks that the operator may read the Secrets of a namespace only after an
-// administrator has marked it.
+// TestEnter: Secrets only of a namespace that was marked.
 func TestEnter(t *testing.T) {
 	c, ns := newClient(t), cluster.Namespace(t, nil)
 	if _, refused := errors.AsType[*fluxobj.NotAllowedError](fluxobj.Enter(t.Context(), c, ns.Name)); !refused {

@@ -52,8 +52,7 @@ func (w world) ensure(data map[string]string, changes bool) *unstructured.Unstru
 	return now
 }
 
-// TestWrite checks that our fields follow the desired state, that fields of other owners
-// stay, and that nothing is written without a change.
+// TestWrite: our fields follow, others stay, nothing without a change.
 func TestWrite(t *testing.T) {
 	w := newWorld(t)
 	w.ensure(map[string]string{"a": "1", "b": "1"}, true)
@@ -71,8 +70,7 @@ func TestWrite(t *testing.T) {
 	w.ensure(map[string]string{"a": "2"}, true)
 }
 
-// TestWriteAnother checks that an object that replaced the one that was read is left
-// alone.
+// TestWriteAnother leaves what replaced the object.
 func TestWriteAnother(t *testing.T) {
 	w := newWorld(t)
 	before := w.ensure(map[string]string{"a": "1"}, true)

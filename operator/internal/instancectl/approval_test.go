@@ -82,8 +82,7 @@ func (s *asked) refuses(c *instancectl.Controller, who, why string) {
 	}
 }
 
-// TestApprovalDoors lets one user come through kubectl and the portal: neither lets the
-// requester or owner approve launches, updates and later expiries.
+// TestApprovalDoors: by no door may requester or owner approve.
 func TestApprovalDoors(t *testing.T) {
 	s := &asked{newSite(t), "pppppppppa"}
 	var err error
@@ -137,8 +136,7 @@ func TestApprovalDoors(t *testing.T) {
 	s.run(leader, "it ends later", func() bool { return s.all()[s.id].Status.ExpiresAt.Time.Equal(later.Time) })
 }
 
-// TestApprovalUnknown refuses an approval by a user who may be the requester, because the
-// operator does not know which users of the cluster and of the portal are the same.
+// TestApprovalUnknown refuses who may be the requester.
 func TestApprovalUnknown(t *testing.T) {
 	s := &asked{newSite(t), "pppppppppc"}
 	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.Approval.Mode = "Request" })
@@ -151,8 +149,7 @@ func TestApprovalUnknown(t *testing.T) {
 	}
 }
 
-// TestAskedForIsNotReady checks that an Instance is not Ready while its spec has a change
-// that is unapproved, rejected or withdrawn, until the spec matches the instance again.
+// TestAskedForIsNotReady until the spec matches the instance.
 func TestAskedForIsNotReady(t *testing.T) {
 	s := &asked{newSite(t), "pppppppppd"}
 	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.Approval.Mode = "Request" })

@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// mortals lets operators lead one after another until a condition holds, and kills each at
-// its nth write. It returns how many it killed.
+// mortals leads operators, killed at the nth write, until it holds.
 func (s *site) mortals(nth int, after bool, until func() bool) (deaths int) {
 	s.t.Helper()
 	whole := must.Get(client.NewWithWatch(s.operator, client.Options{Scheme: s.client.Scheme()}))(s.t)

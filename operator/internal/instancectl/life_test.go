@@ -119,8 +119,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestPoolOfBrokenTemplate checks that a mistake in a Template, which the API server cannot
-// see, does not drain its pool.
+// TestPoolOfBrokenTemplate: a mistake does not drain its pool.
 func TestPoolOfBrokenTemplate(t *testing.T) {
 	s := newSite(t)
 	o := s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) {

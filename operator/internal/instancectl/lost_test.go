@@ -156,8 +156,7 @@ func TestRecordOfAnother(t *testing.T) {
 	}
 }
 
-// TestRecordThatIsBroken checks that an Instance whose record can be neither read nor
-// written reports why it stops, and continues once that is repaired.
+// TestRecordThatIsBroken says why it stops, and goes on.
 func TestRecordThatIsBroken(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", nil)
@@ -194,8 +193,7 @@ func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.base.RoundTrip(r)
 }
 
-// TestWhatIsNotLaunched checks that an Instance that waits for its Template costs no
-// request per reconcile: many of them would delay all others.
+// TestWhatIsNotLaunched costs no request a reconcile.
 func TestWhatIsNotLaunched(t *testing.T) {
 	s := newSite(t)
 	var requests atomic.Int64

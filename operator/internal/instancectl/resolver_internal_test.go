@@ -22,8 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// published are versions of a module, the highest first, each with the required input that it
-// has, or "".
+// published are versions, highest first, with a required input.
 type published [][2]string
 
 func (p published) Resolve(_ context.Context, ref template.ModuleRef) (template.Source, template.Module, error) {

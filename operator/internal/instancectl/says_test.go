@@ -66,8 +66,7 @@ func TestSaysWhatFails(t *testing.T) {
 	s.mustReport("Warning Failed ")
 }
 
-// TestRefusedIsNotReady checks that an Instance whose change is refused is not Ready until
-// the spec changes again. Requests by annotation do not count as changes.
+// TestRefusedIsNotReady until the spec changes; annotations are no change.
 func TestRefusedIsNotReady(t *testing.T) {
 	s := newSite(t)
 	s.events = events.NewFakeRecorder(1000)

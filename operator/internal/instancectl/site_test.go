@@ -137,8 +137,7 @@ func (s *site) gone(c *instancectl.Controller, id string) {
 	must.Equal(s.t, "resources are left", s.engine.left(), 0)
 }
 
-// ended plays the namespace controller of a cluster for a deleted namespace, and reports
-// whether the namespace is gone.
+// ended plays the namespace controller.
 func (s *site) ended(name string) bool {
 	s.t.Helper()
 	set := must.Get(kubernetes.NewForConfig(cluster.Admin(s.t)))(s.t)

@@ -8,8 +8,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestTook checks that a later request waits for changes that the operator has not
-// processed, but not for those it refused.
+// TestTook: a later request waits for changes that were not processed.
 func TestTook(t *testing.T) {
 	o := &v1alpha1.Instance{}
 	o.Generation, o.Spec.Name = 2, "mine"

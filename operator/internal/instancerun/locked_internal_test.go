@@ -13,8 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
-// TestDestroyMeetsALock checks that a destroy which meets the lock of another holder waits
-// for it, and does not use up one of its few tries.
+// TestDestroyMeetsALock waits, without using up a try.
 func TestDestroyMeetsALock(t *testing.T) {
 	begun := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	st := fluxexec.Status{Phase: fluxexec.Destroying, Reason: fluxexec.StateLocked, Message: "locked by anna", FailedAt: begun.Add(time.Second).Format(time.RFC3339)}
@@ -28,8 +27,7 @@ func TestDestroyMeetsALock(t *testing.T) {
 	}
 }
 
-// TestFailedInitTouchesNothing tells a run that failed at init, which does not count for the
-// destroy, from one that may have applied something.
+// TestFailedInitTouchesNothing, unlike an apply.
 func TestFailedInitTouchesNothing(t *testing.T) {
 	for reason, untouched := range map[string]bool{"TFExecInitFailed": true, "TFExecApplyFailed": false, "TFExecPlanFailed": false} {
 		got, err := (&Flux{}).translateStatus(t.Context(), &fluxrun.Run{}, instancectl.Attempt{}, fluxexec.Status{Phase: fluxexec.Failed, Reason: reason, Message: "no such module"})

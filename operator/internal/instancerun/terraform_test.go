@@ -317,8 +317,7 @@ func TestTerraformNamespaceGone(t *testing.T) {
 	release("it is gone")
 }
 
-// TestTerraformRestored checks that an instance whose state has another owner, as after a
-// restored backup of the cluster, no longer runs, and its end destroys nothing.
+// TestTerraformRestored: another owner's state is left alone.
 func TestTerraformRestored(t *testing.T) {
 	s := newSite(t)
 	s.run(run.Running)

@@ -4,8 +4,7 @@ package kindctl
 
 import "testing"
 
-// TestWatchThatFailed checks that a kind whose watch has ended by itself counts as not
-// watched, so that the next reconcile of its definition begins another watch.
+// TestWatchThatFailed: an ended watch begins again.
 func TestWatchThatFailed(t *testing.T) {
 	k := &kind{done: make(chan struct{})}
 	s := &kinds{running: map[string]*kind{"vpcs": k}}

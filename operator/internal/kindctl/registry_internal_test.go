@@ -22,8 +22,7 @@ func TestItemOfRepository(t *testing.T) {
 	}
 }
 
-// TestRevisionKeepsDefinition checks that fields outside of a revision come from the
-// definition, whose name is in messages about objects.
+// TestRevisionKeepsDefinition: the rest comes from the definition.
 func TestRevisionKeepsDefinition(t *testing.T) {
 	def := &v1alpha1.ModuleKind{Spec: v1alpha1.ModuleKindSpec{
 		Module: v1alpha1.KindModule{Address: "net/vpc/aws", Version: "~> 1.4", Verify: &v1alpha1.KindVerify{Keys: []string{"key"}}},

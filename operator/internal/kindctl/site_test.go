@@ -45,8 +45,7 @@ func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 // patience bounds each wait. Slow machines may need much of it; a passing test waits less.
 const patience = time.Minute
 
-// site is an operator that creates kinds, with the rights that the chart gives it. The test
-// decides the results of objects.
+// site creates kinds with the chart's rights.
 type site struct {
 	client.WithWatch          // of an administrator
 	t                         *testing.T
@@ -254,8 +253,7 @@ func text(o *unstructured.Unstructured, path ...string) string {
 	return s
 }
 
-// runs replaces the reconciler of objects: it writes the result that the test wants, and
-// deletes at once.
+// runs writes the results that a test wants.
 type runs struct {
 	t      *testing.T
 	client client.Client

@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// cleanUp reports whether the Terraform of an object is an orphan, and counts orphaned
-// states. It passes the definition of the object, and one that never became a kind.
+// cleanUp reports an orphan, and counts orphaned states.
 func (s *site) cleanUp(o *unstructured.Unstructured) (orphan bool, states int) {
 	s.t.Helper()
 	wrong := v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "wrongs"}}

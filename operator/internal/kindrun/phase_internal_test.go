@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// TestPhaseIsWhatConditionsSay applies all results to objects in each phase: an object
-// called Ready is Ready, and the phase of a Stalled one is not of something under way.
+// TestPhaseIsWhatConditionsSay in each phase: Ready is Ready.
 func TestPhaseIsWhatConditionsSay(t *testing.T) {
 	happens := map[string]func(*status){
 		"an error":  func(s *status) { s.sayFailing(errors.New("away"), 2) },

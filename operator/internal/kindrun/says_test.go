@@ -70,8 +70,7 @@ func (s *site) source(o *unstructured.Unstructured, ready, reason, message strin
 	must.Succeed(s.t, s.Status().Update(s.t.Context(), source))
 }
 
-// TestSaysWhatFails checks that a failed fetch, plan, apply or destroy is reported once,
-// in the words of the source or the tool.
+// TestSaysWhatFails once, in the source's or tool's words.
 func TestSaysWhatFails(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
@@ -151,8 +150,7 @@ func TestSaysThatASecretOfTheOperatorIsMissing(t *testing.T) {
 	}
 }
 
-// TestSaysThatTheExecutorIsGone checks that an object that ran reports when tofu-controller
-// is removed, and continues when it is back.
+// TestSaysThatTheExecutorIsGone, and goes on.
 func TestSaysThatTheExecutorIsGone(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)

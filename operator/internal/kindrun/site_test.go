@@ -244,8 +244,7 @@ func (s *site) terraform(o *unstructured.Unstructured) *unstructured.Unstructure
 	return t
 }
 
-// controller writes the status of a Terraform, as tofu-controller does, and adds its
-// finalizer.
+// controller writes a Terraform's status as tofu-controller.
 func (s *site) controller(o *unstructured.Unstructured, ready, reason, message string, more map[string]any) {
 	s.t.Helper()
 	t := s.terraform(o)
@@ -301,8 +300,7 @@ func (s *site) raw(o *unstructured.Unstructured) {
 	}
 }
 
-// finish plays tofu-controller after it has destroyed everything: for that it needs what it
-// read before.
+// finish plays tofu-controller after a destroy.
 func (s *site) finish(o *unstructured.Unstructured, serial int) {
 	s.t.Helper()
 	t := s.terraform(o)

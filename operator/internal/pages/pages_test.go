@@ -54,8 +54,7 @@ var examples = map[string]string{
 	`okara-operator render … --json | jq '.items[] | select(.kind == "Terraform").spec.vars'`: "the command above it, shortened",
 }
 
-// block matches a fenced block of a page: its language, the rest of its info string, its
-// text.
+// block matches a page's block: language, info, text.
 var block = regexp.MustCompile("(?ms)^```(\\w+) ?([^\\n]*)\\n(.*?)^```$")
 
 // TestPages executes all pages about Kubernetes.
@@ -211,8 +210,7 @@ func (s *site) imported(t *testing.T) {
 	s.write(strings.ReplaceAll(string(b), there, s.source()), "kubernetes.md", name)
 }
 
-// beforePortal provides the values of the installation page, the module of the page about
-// kinds, and users.
+// beforePortal gives values, a module and users.
 func (s *site) beforePortal(t *testing.T) {
 	s.link(t, "portal-kubernetes.md")
 	values := must.Get(os.ReadFile(s.path("kubernetes-install.md", "values.yaml")))(t)

@@ -37,8 +37,7 @@ func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 // patience bounds each wait of the fixture. The pages have their own bounds.
 const patience = 4 * time.Minute
 
-// site is the environment of the pages: a cluster with Flux, okara serve, which is also
-// the registry, a forge, and the operator that the chart installed.
+// site is a cluster with Flux, okara serve, a forge, and the operator.
 type site struct {
 	t        *testing.T // the test of all pages
 	dir      string
@@ -97,8 +96,7 @@ func (s *site) env(user string) []string {
 	}
 }
 
-// kubeconfig returns the file by which a user reaches the cluster. The user "" is an
-// administrator.
+// kubeconfig is a user's way to the cluster; "": an administrator.
 func (s *site) kubeconfig(user string) string {
 	s.t.Helper()
 	file := s.path("users", strings.ReplaceAll(user, ":", "-")+".kubeconfig")
@@ -192,8 +190,7 @@ rule "modules of runs" {
 	})
 }
 
-// someKey writes a file with a key that signs nothing here, since okara serve requires at
-// least one.
+// someKey is a key that signs nothing.
 func someKey(t *testing.T) string {
 	t.Helper()
 	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
@@ -202,8 +199,7 @@ func someKey(t *testing.T) string {
 	return fmt.Sprintf(`{"keys": [{"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": "none", "x": %q, "y": %q}]}`, text(point[1:33]), text(point[33:]))
 }
 
-// start starts a program that ends with the test. If the test fails, the end of the
-// program's log is shown.
+// start starts a program, whose log a failed test shows.
 func (s *site) start(log, path string, args ...string) *exec.Cmd {
 	s.t.Helper()
 	file := must.Get(os.OpenFile(s.path(log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))(s.t)
@@ -221,8 +217,7 @@ func (s *site) start(log, path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// operate starts the operator like its pod: with its account and the flags of the
-// deployed chart, since nothing runs pods here. It first stops a running one.
+// operate starts the operator like its pod, after any other.
 func (s *site) operate(t *testing.T) {
 	t.Helper()
 	if s.operator != nil {

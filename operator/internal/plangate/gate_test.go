@@ -74,8 +74,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// certificates creates an authority, a folder for a gate, and a client like
-// tofu-controller: it trusts only this authority, and presents a certificate of it.
+// certificates makes an authority, a gate's folder, and a client.
 func certificates(t *testing.T) (dir string, caller *http.Client) {
 	t.Helper()
 	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
@@ -147,8 +146,7 @@ func (s *site) approve(digest string) {
 	s.set(fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}},"spec":{"approvePlan":"plan-%d"}}`, fluxexec.AnnotationApproved, fluxexec.Approved(digest, generation), generation))
 }
 
-// TestGate checks that an approved plan passes if it is unchanged, and that no other plan
-// does.
+// TestGate: only the unchanged approved plan passes.
 func TestGate(t *testing.T) {
 	s := newSite(t)
 	if !s.post("a") {
@@ -188,8 +186,7 @@ func TestGate(t *testing.T) {
 	s.set(`{"metadata":{"finalizers":null}}`)
 }
 
-// TestGateRefuses checks that callers without a certificate and invalid bodies are
-// refused.
+// TestGateRefuses callers without certificate, and bodies.
 func TestGateRefuses(t *testing.T) {
 	s := newSite(t)
 	own := s.http.Transport.(*http.Transport).TLSClientConfig

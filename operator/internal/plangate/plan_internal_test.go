@@ -28,8 +28,7 @@ func digestOf(t *testing.T, text string) string {
 	return must.Get(p.digest([]byte("key")))(t)
 }
 
-// TestDigest checks that each changed value affects the digest, and that nothing else
-// does.
+// TestDigest: each value counts, and nothing else.
 func TestDigest(t *testing.T) {
 	first := digestOf(t, body)
 	for _, same := range [][2]string{
@@ -75,8 +74,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that no body crashes the process, and that the digest of a parsed body
-// is stable.
+// FuzzParse: no body crashes, digests are stable.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(body))
 	f.Add([]byte(`{"metadata":{"namespace":"a","name":"b","uid":"c","generation":1},"status":{"tfplan":{"format_version":"1","resource_changes":[1,{"change":[]}]}}}`))

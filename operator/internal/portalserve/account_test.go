@@ -74,8 +74,7 @@ func (s *site) keeps() {
 	s.ask("anna", "DELETE", at, "", 202)
 }
 
-// heard returns the waiting plan according to the operator, since the portal shows a
-// change before the operator has processed it.
+// heard is the waiting plan as the operator knows it.
 func (s *site) heard(id string) any {
 	s.t.Helper()
 	var o v1alpha1.Instance

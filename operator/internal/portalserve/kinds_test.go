@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestKinds checks that users with the right to see them get the kinds of the cluster
-// besides the templates, with an example object.
+// TestKinds: the kinds that a user may see, with an example.
 func TestKinds(t *testing.T) {
 	s := newSite(t, func(string) *rest.Config { return cluster.Admin(t) })
 	s.template("sandbox.vpc", nil)

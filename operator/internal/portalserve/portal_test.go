@@ -103,8 +103,7 @@ func (s *site) configure(more string, names ...string) {
 	must.Succeed(s.t, os.WriteFile(s.file, []byte(text.String()), 0o600))
 }
 
-// template creates a Template, and waits until the operator has processed it and the
-// portal has seen it.
+// template creates a Template that all have seen.
 func (s *site) template(name string, change func(*v1alpha1.TemplateSpec)) {
 	s.t.Helper()
 	o := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Spec: v1alpha1.TemplateSpec{
@@ -192,8 +191,7 @@ func TestPortal(t *testing.T) {
 	s.ask("", "GET", "/healthz", "", 200)
 }
 
-// TestPortalRereads checks that a changed file is read, and that an invalid one has no
-// effect.
+// TestPortalRereads a changed file, not an invalid one.
 func TestPortalRereads(t *testing.T) {
 	s := newSite(t, func(string) *rest.Config { return cluster.Admin(t) })
 	src := must.Get(os.ReadFile(s.file))(t)

@@ -138,8 +138,7 @@ func TestVersionsOfOneAddress(t *testing.T) {
 	must.Equal(t, "value", s.says(late, false, v1alpha1.ReasonAddressTaken), "module net/vpc/aws belongs to Module "+s.ns+"/m")
 }
 
-// TestVersionWithoutTargetIsDeleted deletes Versions that share an address: each withdraws
-// its own version, and no other.
+// TestVersionWithoutTargetIsDeleted withdraws its own only.
 func TestVersionWithoutTargetIsDeleted(t *testing.T) {
 	s := newNet(t, "1.0.0", "1.1.0", "1.2.0")
 	policy := func(p v1alpha1.DeletionPolicy) func(*v1alpha1.VersionSpec) {

@@ -22,8 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// closed is a forge that only answers requests with the token. It records requests, and
-// which of them it answered with 401 or 304.
+// closed is a forge for a token alone, which records.
 type closed struct {
 	*forge
 	token string // "": no token is needed

@@ -107,8 +107,7 @@ metadata: {name: random-1.2.0-darwin-arm64, namespace: NS}
 spec: {type: Provider, version: 1.2.0, operatingSystem: darwin, architecture: arm64, providerConfigRef: {name: random}}
 `
 
-// forge serves the API of github.com and a provider registry: every module and provider has
-// the versions 1.0.0, 1.1.0 and 1.2.0.
+// forge serves github.com's API and providers, in three versions.
 type forge struct {
 	t    *testing.T
 	key  *signing.Key

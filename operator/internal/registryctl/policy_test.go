@@ -181,8 +181,7 @@ func TestApprovalPublishes(t *testing.T) {
 	s.gone(yes)
 }
 
-// TestPruneKeepsWhatRuns checks that retention keeps what an Instance or an object of a
-// generated kind runs.
+// TestPruneKeepsWhatRuns, of Instances and kinds.
 func TestPruneKeepsWhatRuns(t *testing.T) {
 	s := newNet(t, "1.0.0", "1.1.0", "1.2.0", "1.3.0")
 	m := s.module(s.ns, "m", nil)

@@ -31,8 +31,7 @@ func newRule(namespace string, number, groups int) v1alpha1.AccessRule {
 	return o
 }
 
-// judge returns the judged rules and the file, without a cluster: the rules use only
-// addresses that their namespace has by its name.
+// judge returns the judged rules without a cluster.
 func judge(t *testing.T, list []v1alpha1.AccessRule) ([]judged, string) {
 	t.Helper()
 	all := must.Get((&rules{}).judge(t.Context(), list))(t)

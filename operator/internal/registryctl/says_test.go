@@ -40,8 +40,7 @@ func TestNothingMatches(t *testing.T) {
 	}
 }
 
-// TestRegistryGoesAway stops the registry between two runs: the status of the Module, an
-// event and the log report that before another try.
+// TestRegistryGoesAway: status, event and log tell before another try.
 func TestRegistryGoesAway(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	m := s.module(s.ns, "m", nil)
@@ -58,8 +57,7 @@ func TestRegistryGoesAway(t *testing.T) {
 	}
 }
 
-// TestEntryThatCannotBeMade has a Depot with an entry whose address is no object name: the
-// Depot reports it, and the other entry is created all the same.
+// TestEntryThatCannotBeMade is reported, the others made.
 func TestEntryThatCannotBeMade(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	d := &v1alpha1.Depot{}
@@ -80,8 +78,7 @@ func TestEntryThatCannotBeMade(t *testing.T) {
 	})
 }
 
-// TestLongRequests checks that a request by annotation of any length leads to a run and a
-// written status.
+// TestLongRequests of any length lead to a run.
 func TestLongRequests(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	m := s.module(s.ns, "m", nil)

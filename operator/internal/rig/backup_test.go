@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// diary returns a module that records its creation and destruction in a file. The
-// destruction waits until the file may exists.
+// diary records creation and destruction, which waits for may.
 func diary(file, may string) string {
 	return fmt.Sprintf(`
 variable "name" {
@@ -56,8 +55,7 @@ func newLived(t *testing.T) *lived {
 	return l
 }
 
-// wrote returns what happened outside the cluster: the diary, the versions of the state
-// and its text.
+// wrote is what happened outside: diary, versions, text.
 func (l *lived) wrote() string {
 	l.t.Helper()
 	b := must.Get(os.ReadFile(l.diary))(l.t)

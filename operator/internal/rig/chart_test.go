@@ -24,8 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// chartSource and release are Flux's objects for a chart. %s: namespace, repository,
-// digest; namespace.
+// Flux's objects for a chart. %s: namespace, repository, digest; namespace.
 const (
 	chartSource = `
 apiVersion: source.toolkit.fluxcd.io/v1

@@ -54,8 +54,7 @@ func newReleased(t *testing.T) *released {
 	return r
 }
 
-// reaches applies the release repeatedly, like a controller, until it has the given
-// phase.
+// reaches applies the release until it has the phase.
 func (r *released) reaches(want fluxexec.Phase) {
 	r.t.Helper()
 	until(r.t, "the release is "+string(want), func() (bool, any) {

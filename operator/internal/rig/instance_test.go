@@ -206,8 +206,7 @@ func (p *platform) operate(c client.Client) (stop func()) {
 	}
 }
 
-// launch creates a Template of the published module and an instance, and waits until it
-// is ready.
+// launch makes a Template and an instance, until ready.
 func (p *platform) launch(name string) *v1alpha1.Instance {
 	p.t.Helper()
 	template := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "sandbox.greeting"}, Spec: v1alpha1.TemplateSpec{
@@ -258,8 +257,7 @@ func TestInstance(t *testing.T) {
 	p.expires(o)
 }
 
-// expires advances the clock beyond the end of an instance, and waits until nothing is
-// left.
+// expires goes beyond an instance's end, until nothing is left.
 func (p *platform) expires(o *v1alpha1.Instance) {
 	p.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.Status.Namespace}}

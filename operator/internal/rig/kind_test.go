@@ -43,8 +43,7 @@ func page(t *testing.T, name string) map[string]string {
 	return files
 }
 
-// newOperatorSite starts an okara serve, and an okara-operator with the rights of the
-// chart that runs modules with their states in it.
+// newOperatorSite starts a server, and an operator that runs in it.
 func newOperatorSite(t *testing.T) *kindSite {
 	t.Helper()
 	operator := filepath.Join(Root(), "bin", "okara-operator")

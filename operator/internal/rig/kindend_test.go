@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// slow returns a module that creates a file, takes some seconds, and destroys the file
-// with a command.
+// slow makes a file, takes seconds, and removes it.
 func slow(file, destroy string) string {
 	return fmt.Sprintf(`
 variable "name" {

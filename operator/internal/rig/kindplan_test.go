@@ -33,8 +33,7 @@ func (s *kindSite) waits(o *unstructured.Unstructured, not ...string) (plan stri
 	return plan
 }
 
-// approve creates an Approval, and reconciles the object until it has one of the wanted
-// results.
+// approve reconciles until one of the results.
 func (s *kindSite) approve(o *unstructured.Unstructured, plan string, generation int64, want ...v1alpha1.ApprovalResult) {
 	s.t.Helper()
 	a := &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, GenerateName: "a-"}, Spec: v1alpha1.ApprovalSpec{

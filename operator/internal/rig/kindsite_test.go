@@ -44,8 +44,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// kindSite is an okara serve that accepts the tokens of an operator, which reconciles
-// objects of one kind.
+// kindSite is a server and its operator of one kind.
 type kindSite struct {
 	flux
 	t       *testing.T
@@ -59,8 +58,7 @@ type kindSite struct {
 	objects *kindrun.Objects
 }
 
-// newKindSite defines a kind for a module. The operator has the rights that the chart
-// grants.
+// newKindSite defines a kind, with the chart's rights.
 func newKindSite(t *testing.T, module string, how func(*v1alpha1.ModuleKindSpec)) *kindSite {
 	t.Helper()
 	s := &kindSite{t: t, config: cluster.With(t, Manager, Source, Tofu), tenant: cluster.Namespace(t, nil).Name}

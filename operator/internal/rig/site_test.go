@@ -75,8 +75,7 @@ func (f flux) ready(t *testing.T, o *unstructured.Unstructured) {
 	f.says(t, o, "Ready", "True")
 }
 
-// says waits until a condition has a status. If the object reports an observed
-// generation, it must be the current one.
+// says waits for a condition of the current generation.
 func (f flux) says(t *testing.T, o *unstructured.Unstructured, condition, status string) {
 	t.Helper()
 	until(t, o.GetName()+" has "+condition+"="+status, func() (bool, any) {
@@ -122,8 +121,7 @@ func text(t *testing.T, o *unstructured.Unstructured, path ...string) string {
 	return s
 }
 
-// until waits until the condition is true. If it never is, the test fails with the last
-// value.
+// until waits, or fails with the last value.
 func until(t *testing.T, what string, is func() (bool, any)) {
 	t.Helper()
 	var last any

@@ -21,8 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// Behaviour of tofu-controller that writers of its objects must know. The rules of
-// okara's operator use the same numbers.
+// Behaviour of tofu-controller, by the numbers of the operator's rules.
 
 // name returns the variables of a run.
 func name(value string) []any { return []any{map[string]any{"name": "name", "value": value}} }

@@ -185,8 +185,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// TestPrepareElsewhere prepares a run whose module is in an okara serve with its own
-// authority, and one whose module is in a registry with a Secret of the operator.
+// TestPrepareElsewhere: by its own authority, or a Secret.
 func TestPrepareElsewhere(t *testing.T) {
 	s := newSite(t)
 	s.restart(func(o *runaccess.Options) { o.CA = []byte("PEM") })

@@ -256,8 +256,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 }
 
-// TestKeysOfOthers checks that keys of another owner and damaged keys are not used, and
-// that the message does not quote them.
+// TestKeysOfOthers are not used, nor quoted.
 func TestKeysOfOthers(t *testing.T) {
 	s := newIssuing(t)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.operatorNamespace, Name: runaccess.KeysSecret}}

@@ -20,8 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// says abbreviates conditions: Ready with its reason, and the other ones that are
-// present.
+// says abbreviates conditions.
 func says(list []metav1.Condition) string {
 	var all []string
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled} {
