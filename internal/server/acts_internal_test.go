@@ -606,6 +606,28 @@ func TestActsOfPublication(t *testing.T) {
 	})
 }
 
+// TestPublisherIsListed: what a publisher pushes is in the catalog without a warning, though he
+// may not write that, and a reader is told of it. Rules that apply to everybody are said when
+// they are read.
+func TestPublisherIsListed(t *testing.T) {
+	u := newRegistryUse(t, ocitest.Handler(t, ocitest.Quirks{}))
+	var log bytes.Buffer
+	u.front.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	u.tokens[0].Scopes = []rights.Scope{must.Get(rights.ParseScope("publish:module:net/**"))(t), must.Get(rights.ParseScope("read:module:**"))(t)}
+	u.tokens[1].Scopes = u.tokens[0].Scopes[1:]
+	all := access.Rule{Name: "everybody", Allow: u.tokens[1].Scopes}
+	must.Succeed(t, u.front.reload(reloaded{policy: access.Policy{Tokens: u.tokens, Rules: []access.Rule{all}}, keys: u.front.o.Keys}))
+	if !strings.Contains(log.String(), "apply to every token") || !strings.Contains(log.String(), "everybody") {
+		t.Errorf("the log has %s", &log)
+	}
+	d := depot.New(depot.Options{Client: u.client("anna", nil)})
+	out := must.Get(d.PublishModule(t.Context(), depottest.NewModule("# 1"), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}))(t)
+	must.Equal(t, "warnings", len(out.Warnings), 0)
+	index := must.Get(u.front.Protocols.Catalog().Published(t.Context()))(t)
+	must.Equal(t, "entries of the catalog", fmt.Sprintf("%d %s", len(index.Entries), index.Entries[0].Address), "1 net/vpc/aws")
+	must.Match(t, "a reader's list", must.Get(u.client("bob", nil).Repositories(t.Context()))(t), []string{"modules/net/vpc/aws"})
+}
+
 // TestCallerInHistory writes over http and /v2/: history names the caller and whom the tool names;
 // a repetition adds nothing.
 func TestCallerInHistory(t *testing.T) {

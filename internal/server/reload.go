@@ -148,6 +148,12 @@ func (l *reloader) rulesOf(s *Settings) access.RulesFile {
 	return l.rules
 }
 
+func warnUnconditional(log *slog.Logger, p access.Policy) {
+	if names := p.Unconditional(); len(names) > 0 {
+		log.Warn("rules without issuer, groups and claims apply to every token that is accepted", "rules", names)
+	}
+}
+
 // reload applies all of the rights or none. Whether portals are accepted changes only at
 // a start.
 func (f *Front) reload(now reloaded) error {
@@ -166,6 +172,7 @@ func (f *Front) reload(now reloaded) error {
 	if err := f.kit.Guard.Replace(now.policy); err != nil {
 		return err
 	}
+	warnUnconditional(f.o.Logger, now.policy)
 	for ring, keys := range rings {
 		if err := ring.Replace(keys); err != nil {
 			return err

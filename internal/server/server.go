@@ -127,9 +127,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	if err := o.extend(ctx, s, back, env); err != nil {
 		return err
 	}
-	if names := o.Access.Unconditional(); len(names) > 0 {
-		env.Log.Warn("rules without issuer, groups and claims apply to every token that is accepted", "rules", names)
-	}
+	warnUnconditional(env.Log, o.Access)
 	if open, ok := errors.AsType[*files.ModeError](statictoken.CheckMode(s.TokenFile, o.Access.Tokens)); ok {
 		env.Log.Warn("the token file holds whole tokens, which everybody on this machine may read: change its mode, or keep hashes in it", "error", open)
 	}
