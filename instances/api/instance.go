@@ -30,7 +30,8 @@ type Instance struct {
 	ID         string                     `json:"id"`
 	Name       string                     `json:"name,omitempty"`
 	Template   string                     `json:"template"`
-	Role       string                     `json:"role,omitempty"` // of the caller: owner, admin, approver, reader; or receiver: the instance is offered to the caller, who sees no more than the offer
+	Title      string                     `json:"title,omitempty"` // of the template
+	Role       string                     `json:"role,omitempty"`  // of the caller: owner, admin, approver, reader; or receiver: the instance is offered to the caller, who sees no more than the offer
 	Source     Source                     `json:"source"`
 	Owner      *Owner                     `json:"owner,omitempty"` // absent: no owner, in a pool
 	CreatedBy  *Person                    `json:"created_by,omitempty"`
@@ -52,6 +53,7 @@ type Instance struct {
 	StopsAt      time.Time `json:"stops_at,omitzero"`       // the next time by the schedule; absent: only by hand
 	StartsAt     time.Time `json:"starts_at,omitzero"`      // likewise
 	StoppedUntil string    `json:"stopped_until,omitempty"` // starts_at in the time zone of the schedule, such as Mon 07:00; only while stopped
+	Hours        string    `json:"hours,omitempty"`         // both times in the time zone of the schedule, in words
 
 	Extends    int    `json:"extends"`               // number of extensions so far
 	ExtendsMax int    `json:"extends_max,omitempty"` // maximum number of extensions
@@ -63,13 +65,13 @@ type Instance struct {
 	Plan       string                     `json:"plan,omitempty"`    // the digest that an approval has to name
 	Pending    *Pending                   `json:"pending,omitempty"` // what an approval covers
 	Offer      *Offer                     `json:"offer,omitempty"`
+	Cost       *Cost                      `json:"cost,omitempty"` // from when it was ready or claimed
 	Outputs    map[string]json.RawMessage `json:"outputs,omitempty"`
 	Connection *Connection                `json:"connection,omitempty"`
-	Events     []Event                    `json:"events,omitempty"` // the newest first
+	Events     []Event                    `json:"events,omitempty"`  // the newest first
+	Actions    []string                   `json:"actions,omitempty"` // what the caller may request now: constants Act…; in lists only approve and reject
 
 	// Only in the answer for one instance, not in lists:
-	Actions  []string  `json:"actions,omitempty"`  // what the caller may request now: constants Act…
-	Cost     *Cost     `json:"cost,omitempty"`     // from when it was ready or claimed
 	ExtendBy span.Span `json:"extend_by,omitzero"` // length of an extension whose request names none
 }
 
@@ -82,7 +84,8 @@ type Offer struct {
 	Refused string    `json:"refused,omitempty"` // why the caller cannot take it now; not in lists
 }
 
-// Pending is what waits for approval. In a list it lacks values and sources.
+// Pending is what waits for approval. In a list it lacks sources, and has only the values
+// that change, the first few.
 type Pending struct {
 	What   string    `json:"what"`            // one of the constants
 	By     *Person   `json:"by,omitempty"`    // absent: the server
@@ -91,7 +94,7 @@ type Pending struct {
 	Reason string    `json:"reason,omitempty"` // given by the requester
 	Run    int       `json:"run,omitempty"`    // the run that made the plan; 0: nothing is planned yet
 
-	Values      []ValueChange `json:"values,omitempty"` // all of them, by name
+	Values      []ValueChange `json:"values,omitempty"` // by name
 	Source      Source        `json:"source,omitzero"`
 	Was         *Source       `json:"was,omitempty"`      // absent: there was no source before
 	Template    string        `json:"template,omitempty"` // digest

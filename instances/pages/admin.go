@@ -3,9 +3,11 @@
 package pages
 
 import (
+	"cmp"
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
@@ -26,10 +28,16 @@ type approvalsBody struct {
 type approvalRow struct {
 	instanceRow
 	By      string
+	Title   string // of the template
+	Wants   string // what is requested; the name of the instance goes before or after it
+	Terms   []string
 	Since   site.Timestamp
-	What    string // is requested
+	Reason  string
+	Values  []valueChange // that differ from those before, or from the defaults
 	Changes string
-	Look    string // page on which it is approved
+	Counts  []site.Mark // the same, short
+	Approve string      // page on which it is approved; "": not by the caller
+	Reject  string
 }
 
 func (s *instances) approvalsPage(r *site.Request) (*site.Page, error) {
@@ -50,20 +58,59 @@ func (s *instances) approvalsPage(r *site.Request) (*site.Page, error) {
 }
 
 func approvalRowOf(i api.Instance, clock site.Clock) approvalRow {
-	row := approvalRow{instanceRow: instanceRowOf(i, clock()), By: personName(i.CreatedBy), Since: clock.When(i.CreatedAt)}
-	row.Look = row.Href
+	row := approvalRow{instanceRow: instanceRowOf(i, clock()), Title: text.Block(cmp.Or(i.Title, i.Template)), By: personName(i.CreatedBy), Since: clock.When(i.CreatedAt)}
+	costs := ""
+	if i.Cost != nil {
+		costs = formatMoney(i.Cost.Hourly, i.Cost.Currency) + " an hour"
+	}
 	if p := i.Pending; p != nil {
-		row.By = askedBy(p)
+		row.By = personName(p.By)
 		row.Since = clock.When(p.At)
-		row.What = wantedWords(p.What)
+		row.Wants = map[string]string{api.PendingPlan: "wants to run a plan of", api.PendingUpdate: "wants to change", api.PendingExtend: "wants to extend"}[p.What]
+		row.Reason = text.Block(p.Reason)
+		switch {
+		case !p.Until.IsZero():
+			row.Terms = append(row.Terms, "until "+hourOf(p.Until, clock()))
+		case p.TTL > 0:
+			row.Terms = append(row.Terms, "for "+site.Span(time.Duration(p.TTL)))
+		case p.What == api.PendingLaunch:
+			row.Terms = append(row.Terms, "no end")
+		}
+		for _, v := range p.Values {
+			row.Values = append(row.Values, valueChangeOf(v))
+		}
 	}
-	if i.Run != nil && i.Phase == string(lifecycle.Planned) {
-		row.Changes = changesOf(i.Run)
+	row.Wants = cmp.Or(row.Wants, "wants to launch")
+	if u := i.Run; u != nil && i.Phase == string(lifecycle.Planned) {
+		row.Changes = changesOf(u)
+		row.Counts = countMarks(u.Counts)
+		costs = cmp.Or(u.Cost.String(), costs)
 	}
-	if i.Plan != "" {
-		row.Look += "/approve"
+	if costs != "" {
+		row.Terms = append(row.Terms, text.Block(costs))
+	}
+	if slices.Contains(i.Actions, api.ActApprove) {
+		row.Approve = row.Href + "/approve"
+		row.Reject = row.Href + "/reject"
 	}
 	return row
+}
+
+// countMarks shows the changes of a plan as marks.
+func countMarks(c *api.Counts) (all []site.Mark) {
+	if c == nil {
+		return nil
+	}
+	mark := func(sign string, n int, kind string) {
+		if n == 0 {
+			kind = "plain"
+		}
+		all = append(all, site.Mark{Text: sign + strconv.Itoa(n), Kind: kind})
+	}
+	mark("+", c.Add, "good")
+	mark("~", c.Change, "warn")
+	mark("−", c.Remove, "bad")
+	return all
 }
 
 func (s *instances) listAll(r *site.Request) (*site.Page, error) {

@@ -103,6 +103,8 @@ func TestBrowserOffer(t *testing.T) {
 		id := strings.TrimPrefix(tab.Path(), "/ui/instances/")
 		d.Ready(t, id)
 		tab.Wait("20:00 UTC")
+		tab.To("More")
+		tab.Enter()
 		tab.To("Transfer …")
 		tab.Enter()
 		tab.Wait("Somebody else has a week to take it")

@@ -120,7 +120,7 @@ func TestBrowserDestroyFails(t *testing.T) {
 		tab.Enter()
 		tab.Wait("stopped by anna after 2 attempts: DependencyViolation")
 		tab.Wait("destroy failed")
-		tab.Wait("next at 2 May 2026, 12:00 UTC")
+		tab.Wait("next at Saturday 12:00 UTC")
 		tab.To("Try again")
 		tab.Enter()
 		tab.Wait("being destroyed")
@@ -148,7 +148,7 @@ func TestBrowserLaunch(t *testing.T) {
 		tab.Wait("2 of 2 done")
 		d.Ready(t, id)
 		tab.Wait("20:00 UTC") // the remaining time depends on the clock of the browser
-		tab.To("Extend by 2 h")
+		tab.To("Extend by 2 h (2 of 2 left)")
 		tab.Enter()
 		tab.Wait("Extended until 22:00 UTC.")
 		tab.To("Destroy …")

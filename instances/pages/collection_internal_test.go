@@ -5,13 +5,20 @@ package pages
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/internal/span"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/markdown"
 	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
@@ -129,5 +136,42 @@ func TestPlanPieces(t *testing.T) {
 	long := strings.Repeat("aws_vpc.a: Refreshing state...\n", 10_000)
 	if n := testing.AllocsPerRun(1, func() { planPieces(long) }); n > 10 {
 		t.Errorf("10,000 lines of one kind take %v allocations", n)
+	}
+}
+
+// TestInstanceWords shows what the page of an instance says of its name, its end, what it made
+// and what may be done with it.
+func TestInstanceWords(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) // a Friday
+	s := &instances{text: markdown.New(func() time.Time { return now }, nil), clock: func() time.Time { return now }}
+	i := api.Instance{
+		ID: "pgkmabcdef", Template: "lab/vm", Title: "Virtual machine", Phase: string(lifecycle.Ready), Role: "owner", ReadyAt: now.Add(-time.Hour),
+		ExpiresAt: now.Add(41 * time.Hour), Extends: 1, ExtendsMax: 2, ExtendBy: span.Span(2 * time.Hour), Cost: &api.Cost{Hourly: 0.5, Currency: "EUR"}, Hours: "starts Mon 07:00 (Europe/Berlin)",
+		Connection: &api.Connection{URL: "https://vm.example.com", Message: "Log in as **root**:\n<script>alert(1)</script>"},
+		Outputs: map[string]json.RawMessage{
+			"a": json.RawMessage(`"https://a.example.com/x"`), "b": json.RawMessage(`"https://me:secret@b.example.com"`), "c": json.RawMessage(`"javascript:alert(1)"`), "d": json.RawMessage(`null`),
+		},
+		Actions: []string{api.ActExtend, api.ActRename, api.ActTransfer, api.ActDestroy},
+	}
+	b := s.commonBody(i, "key", now)
+	must.Equal(t, "name", b.Name, "Virtual machine · pgkm")
+	must.Equal(t, "end", b.Left.At, "Sunday 05:00 UTC")
+	must.Equal(t, "cost", b.Cost, "0.50 EUR so far, 0.50 EUR an hour")
+	must.Equal(t, "message", strings.TrimSpace(string(b.Message)), "<p>Log in as <strong>root</strong>:</p>")
+	for n, href := range []string{"https://a.example.com/x", "", "", ""} {
+		must.Equal(t, "link of "+b.Outputs[n].Name, b.Outputs[n].Href, href)
+	}
+	must.Equal(t, "buttons", fmt.Sprint(len(b.Buttons), b.Buttons[0].Text, len(b.More)), "2Extend by 2 h (1 of 2 left)2")
+	i.Stopped = true
+	i.StartsAt = now.Add(70 * time.Hour)
+	stopped := s.commonBody(i, "key", now)
+	must.Equal(t, "warning", stopped.Next[0], "It ends before it would be started again.")
+	if stopped.Open != "" || stopped.Message != "" || !slices.Contains(stopped.Facts, site.Fact{Name: "Schedule", Text: i.Hours}) {
+		t.Errorf("stopped: %+v", stopped)
+	}
+	i.Name, i.Phase = "web", string(lifecycle.Failed)
+	failed := s.commonBody(i, "key", now)
+	if failed.Name != "web" || !failed.Failed || failed.Usable {
+		t.Errorf("failed: %+v", failed)
 	}
 }

@@ -3,9 +3,11 @@
 package pages
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	htmltemplate "html/template"
 	"maps"
 	"net/url"
 	"slices"
@@ -15,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/markdown"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
@@ -147,12 +150,16 @@ func nameOfInstance(i api.Instance) string {
 	if name := strings.TrimSpace(text.Block(i.Name)); name != "" {
 		return name
 	}
+	if title := text.Block(cmp.Or(i.Title, i.Template)); title != "" {
+		return title + " · " + i.ID[:min(4, len(i.ID))]
+	}
 	return i.ID
 }
 
 // instances serves the pages of instances.
 type instances struct {
 	api   *backend
+	text  *markdown.Renderer
 	clock site.Clock
 }
 
@@ -185,9 +192,12 @@ type instanceBody struct {
 	Left       *remaining
 	Cost       string
 	Open       string
-	Message    string // how to reach what the instance made
+	Message    htmltemplate.HTML // how to reach what the instance made
+	Usable     bool              // it is ready
+	Failed     bool
 	Reason     string
 	Buttons    []button
+	More       []button // rare ones
 	Facts      facts
 	Outputs    []value
 	Parameters []value
@@ -221,6 +231,7 @@ func (f *facts) addTime(name string, when site.Timestamp) {
 // value is an output or a parameter.
 type value struct {
 	Name, Text string
+	Href       string // the text, if it is a URL
 	Masked     bool
 	ShowHref   string // page that asks whether to show it; "": the caller may not
 }
@@ -228,7 +239,8 @@ type value struct {
 // button is an action: a form on the page, or a link to the page of a form.
 type button struct {
 	Text, Href string
-	Form       bool
+	Key        string // of the form
+	Form, Rare bool
 	Kind       string // primary, danger or ""
 }
 
@@ -249,7 +261,8 @@ func (s *instances) show(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	now := s.clock()
-	body := s.commonBody(i, now)
+	key := s.clock.NewKey()
+	body := s.commonBody(i, key, now)
 	body.Template = s.templateLink(r, i.Template)
 	if body.Template.Href != "" && i.Role == "owner" {
 		body.Again = runPath(i.Template) + "?" + likeField + "=" + url.QueryEscape(i.ID)
@@ -272,7 +285,7 @@ func (s *instances) show(r *site.Request) (*site.Page, error) {
 	body.Watch = body.Asked || i.Run != nil
 	body.Still = r.URL.Query().Has("still")
 	return &site.Page{
-		Template: "instance.html", Title: body.Name, Key: s.clock.NewKey(), Crumbs: []site.Link{{Text: "Instances", Href: "instances"}}, Command: "okara instance show " + i.ID,
+		Template: "instance.html", Title: body.Name, Key: key, Crumbs: []site.Link{{Text: "Instances", Href: "instances"}}, Command: "okara instance show " + i.ID,
 		Refresh: body.Watch && !body.Still, Body: body,
 	}, nil
 }
@@ -344,15 +357,19 @@ func (s *instances) templateLink(r *site.Request, name string) site.Link {
 	return l
 }
 
-func (s *instances) commonBody(i api.Instance, now time.Time) instanceBody {
+func (s *instances) commonBody(i api.Instance, key string, now time.Time) instanceBody {
 	b := instanceBody{
 		Doc: i, Name: nameOfInstance(i), Base: instancePath(i.ID),
 		Marks: append([]site.Mark{stateMark(i)}, conditionMarks(i)...), Next: nextSteps(i, now), Left: timeLeft(i, now), Cost: describeCosts(i, now), Reason: reasonOf(i),
 	}
-	if c := i.Connection; c != nil && i.Phase == string(lifecycle.Ready) && !i.Stopped {
+	b.Usable = i.Phase == string(lifecycle.Ready) && !i.Stopped
+	if c := i.Connection; c != nil && b.Usable {
 		b.Open = c.URL
-		b.Message = text.Block(c.Message)
+		if c.Message != "" {
+			b.Message = s.text.Render(c.Message, markdown.Location{}).HTML
+		}
 	}
+	b.Failed = i.Phase == string(lifecycle.Failed) || i.Phase == string(lifecycle.DestroyFailed)
 	b.Facts.addText("Instance", i.ID)
 	b.Facts.addText("Owner", ownerName(i.Owner))
 	if i.Role != "receiver" { // a receiver does not see who made it
@@ -363,12 +380,7 @@ func (s *instances) commonBody(i api.Instance, now time.Time) instanceBody {
 	if i.Source.Digest != "" {
 		b.Facts = append(b.Facts, site.Fact{Name: "Digest", Digest: i.Source.Digest})
 	}
-	b.Facts.addText("Costs", b.Cost)
-	if i.ExtendsMax > 0 {
-		b.Facts.addText("Extended", fmt.Sprintf("%d of %d times", i.Extends, i.ExtendsMax))
-	}
-	b.Facts.addTime("Stops", s.clock.When(i.StopsAt))
-	b.Facts.addTime("Starts", s.clock.When(i.StartsAt))
+	b.Facts.addText("Schedule", text.Block(i.Hours))
 	b.Outputs = valuesOf(i.Outputs)
 	b.Parameters = valuesOf(i.Parameters)
 	for n := range b.Outputs {
@@ -376,7 +388,16 @@ func (s *instances) commonBody(i api.Instance, now time.Time) instanceBody {
 			b.Outputs[n].ShowHref = b.Base + "/reveal?name=" + url.QueryEscape(b.Outputs[n].Name)
 		}
 	}
-	b.Buttons = actionButtons(i)
+	for _, one := range actionButtons(i, key) {
+		if one.Rare {
+			b.More = append(b.More, one)
+		} else {
+			b.Buttons = append(b.Buttons, one)
+		}
+	}
+	if len(b.Buttons) == 0 {
+		b.Buttons, b.More = b.More, nil
+	}
 	if i.Plan != "" && slices.Contains(i.Actions, api.ActApprove) {
 		b.Plan = b.Base + "/approve"
 	}
@@ -394,6 +415,9 @@ func valuesOf(all map[string]json.RawMessage) []value {
 		if json.Unmarshal(all[name], &words) == nil && !isNull(all[name]) {
 			row.Text = words
 			row.Masked = words == api.Masked
+			if u, err := url.Parse(words); err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil {
+				row.Href = words
+			}
 		}
 		row.Text = text.Block(row.Text)
 		rows = append(rows, row)
@@ -402,7 +426,7 @@ func valuesOf(all map[string]json.RawMessage) []value {
 }
 
 // actionButtons returns the caller's possible actions on an instance, as reported by the API.
-func actionButtons(i api.Instance) []button {
+func actionButtons(i api.Instance, key string) []button {
 	var all []button
 	for _, name := range i.Actions {
 		v, ok := allVerbs()[name]
@@ -412,11 +436,14 @@ func actionButtons(i api.Instance) []button {
 		text, kind := v.words(name, i)
 		if name == api.ActExtend && i.ExtendBy > 0 {
 			text += " by " + site.Span(time.Duration(i.ExtendBy))
+			if i.ExtendsMax > 0 {
+				text += fmt.Sprintf(" (%d of %d left)", max(0, i.ExtendsMax-i.Extends), i.ExtendsMax)
+			}
 		}
 		if v.ask {
 			text += " …"
 		}
-		all = append(all, button{Text: text, Href: instancePath(i.ID) + "/" + name, Form: !v.ask, Kind: kind})
+		all = append(all, button{Text: text, Href: instancePath(i.ID) + "/" + name, Key: key, Form: !v.ask, Rare: v.rare || name == api.ActRetry && wasNeverReady(i), Kind: kind})
 	}
 	return all
 }

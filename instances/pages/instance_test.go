@@ -39,17 +39,17 @@ func TestLaunch(t *testing.T) {
 	d.Results.Append("Plan: 2 to add, 0 to change, 0 to destroy.\naws_vpc.a: Creation complete after 1s\n")
 	d.Shows(t, "anna", path, "1 of 2 done", "Creation complete", "has been running since", "Cancel")
 	d.Ready(t, id)
-	body := d.Shows(t, "anna", path, "ready", `href="https://vpc.example.com"`, "10 h", "0.00 EUR so far, 0.50 EUR an hour", "Extend by 2 h", "Destroy …", "large", "0 of 2 times")
+	body := d.Shows(t, "anna", path, "ready", `href="https://vpc.example.com"`, "10 h", "0.00 EUR so far, 0.50 EUR an hour", "Extend by 2 h (2 of 2 left)", "Destroy …", "large", "<summary>More</summary>")
 	if strings.Contains(body, "hunter2") || strings.Contains(body, `http-equiv="refresh"`) {
 		t.Error("the page shows a secret, or goes on loading itself")
 	}
 	d.Send(t, "anna", path, path+"/extend")
 	d.Send(t, "anna", path, path+"/protect")
-	d.Shows(t, "anna", path, "1 of 2 times", "protected", "Remove protection", "12 h")
+	d.Shows(t, "anna", path, "(1 of 2 left)", "protected", "Remove protection", "12 h")
 	d.Send(t, "anna", path, path+"/unprotect")
 	d.Send(t, "anna", path+"/rename", path+"/rename", "name", "another")
 	d.Shows(t, "anna", "instances", "another", "Extend", path+"/destroy", "12 h")
-	d.Shows(t, "anna", path+"/runs/1", "Run 1 of another", "done", "2 added", "Creation complete")
+	d.Shows(t, "anna", path+"/runs/1", "Run 1 of another", `/log" download="Log of run 1.txt"`, "done", "2 added", "Creation complete")
 
 	d.Send(t, "anna", path+"/update", path+"/update", "p.size", "small")
 	d.Shows(t, "anna", path, "being updated")

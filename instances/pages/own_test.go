@@ -94,7 +94,7 @@ func TestHomeApprovals(t *testing.T) {
 	body := of("approver")
 	_, section, _ := strings.Cut(body, heading)
 	section, _, _ = strings.Cut(section, "</section>")
-	for _, text := range []string{"render farm", `href="./instances/` + launched + `/approve"`, "a launch", "requested by Name of anna"} {
+	for _, text := range []string{"render farm", `href="./instances/` + launched + `/approve"`, `/reject"`, "<strong>Name of anna</strong> wants to launch", " · no end"} {
 		if !strings.Contains(section, text) {
 			t.Errorf("what waits lacks %q:\n%s", text, section)
 		}

@@ -25,6 +25,7 @@ type pendingBody struct {
 	What    string
 	Facts   facts
 	Values  []valueChange
+	First   bool       // nothing ran before, so that all values are new
 	Compare *site.Link // the two versions of the module side by side; nil: same version
 
 	Modules  bool // there are two versions of the module
@@ -47,7 +48,7 @@ func wantedWords(what string) string {
 
 func pendingOf(i api.Instance, now site.Clock) *pendingBody {
 	p := i.Pending
-	b := &pendingBody{Doc: p, What: wantedWords(p.What)}
+	b := &pendingBody{Doc: p, What: wantedWords(p.What), First: p.Was == nil}
 	add := func(name, words string) { b.Facts.addText(name, text.Block(words)) }
 	add("Requested", b.What)
 	add("By", askedBy(p))
@@ -66,6 +67,8 @@ func pendingOf(i api.Instance, now site.Clock) *pendingBody {
 	}
 	if p.TTL > 0 {
 		add("Lifetime", site.Span(time.Duration(p.TTL)))
+	} else if p.What == api.PendingLaunch {
+		add("Lifetime", "no end")
 	}
 	if !p.Until.IsZero() {
 		at := now()

@@ -117,12 +117,15 @@ func timeLeft(i api.Instance, now time.Time) *remaining {
 	return &remaining{Text: site.Span(d), Ends: i.ExpiresAt, At: hourOf(i.ExpiresAt, now), Seconds: int64(d / time.Second)}
 }
 
-// hourOf formats a time of today or of another day.
+// hourOf formats a time of today, of the coming week or of another day.
 func hourOf(t, now time.Time) string {
 	t = t.UTC()
 	now = now.UTC()
-	if t.Year() == now.Year() && t.YearDay() == now.YearDay() {
+	switch {
+	case t.Year() == now.Year() && t.YearDay() == now.YearDay():
 		return t.Format("15:04") + " UTC"
+	case t.After(now) && t.Before(now.Add(6*24*time.Hour)):
+		return t.Format("Monday 15:04") + " UTC"
 	}
 	return t.Format("2 Jan 2006, 15:04") + " UTC"
 }
@@ -151,6 +154,9 @@ func nextSteps(i api.Instance, now time.Time) []string {
 			say("Run %d has been running since %s.", i.Run.N, hourOf(i.Run.StartedAt, now))
 		}
 	case lifecycle.Ready:
+		if i.Stopped && i.StartsAt.After(i.ExpiresAt) && !i.ExpiresAt.IsZero() {
+			say("It ends before it would be started again.")
+		}
 		if i.Stopped {
 			say("It was stopped to save what it costs. Its lifetime goes on, and changes leave it stopped.")
 		}

@@ -213,13 +213,16 @@ func TestApproveChange(t *testing.T) {
 	var instance api.Instance
 	d.Want(t, 202, &instance, d.Tokens["anna"], "POST", "instances", `{"template":"lab/vpc","parameters":{"size":"small"},"reason":"for the course"}`)
 	at := "instances/" + instance.ID
-	d.Shows(t, "approver", at+"/approve", "for the course", "small", "sha256:1", "8 h")
+	d.Shows(t, "approver", at+"/approve", "for the course", `<th scope="col">Value</th>`, "small", "sha256:1", "8 h", "Reject …")
 	d.Send(t, "approver", at+"/approve", at+"/approve", "plan", lifecycle.Awaits(d.Store.Record(t, instance.ID)))
 	d.Store.Finish(t, instance.ID, lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true})
 	d.Send(t, "anna", at+"/update", at+"/update", "p.size", "large", "version", "newest", "reason", "<b>more load</b>")
 	d.Shows(t, "anna", at, "change waiting for approval", "an update")
-	d.Shows(t, "approver", "approvals", "an update")
-	body := d.Shows(t, "approver", at+"/approve", "&lt;b&gt;more load&lt;/b&gt;", "small", "large", "changes")
+	list := d.Shows(t, "approver", "approvals", "<strong>Name of anna</strong> wants to change", "&lt;b&gt;more load&lt;/b&gt;", "<code>small</code> → <code>large</code>", at+"/approve", at+"/reject", "0.50 EUR an hour")
+	if strings.Contains(list, "secret") {
+		t.Error("the list shows what does not change")
+	}
+	body := d.Shows(t, "approver", at+"/approve", "&lt;b&gt;more load&lt;/b&gt;", "small", "large", "changes", "Then</th>", "Reject …")
 	if strings.Contains(body, "<b>more load") {
 		t.Error("a reason is HTML")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/web/markdown"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
@@ -33,7 +34,7 @@ func New(o Options) site.Set {
 		o.Now = time.Now
 	}
 	api := &backend{o.API, o.Mine}
-	i := &instances{api: api, clock: o.Now}
+	i := &instances{api: api, text: markdown.New(o.Now, nil), clock: o.Now}
 	t := &templates{api: api, clock: o.Now}
 	return site.Set{Templates: files, Menu: api.menu, Home: i.firstPage, Related: t.relatedTemplates, Routes: func(r *site.Routes) {
 		r.Show("GET /ui/templates", listRight, t.list)

@@ -3,6 +3,7 @@
 package pages
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 type verb struct {
 	button   string // text of the button
 	kind     string // primary, danger or ""
+	rare     bool   // its button is among More
 	ask      bool   // it has a separate page; else the button acts at once
 	typed    bool   // it cannot be undone: the user has to type the name
 	title    string // of the page
@@ -64,19 +66,19 @@ func allVerbs() map[string]verb {
 			button: "Start", title: "Start", say: fixedLines("It is switched on again until it is stopped, by the schedule or by you."), done: fixedText("It is being started."),
 		},
 		api.ActProtect: {
-			button: "Protect", title: "Protect", say: fixedLines("It is not destroyed when it expires, and it cannot be destroyed until the protection is removed. It still counts against the quota."), done: fixedText("It is protected."),
+			button: "Protect", rare: true, title: "Protect", say: fixedLines("It is not destroyed when it expires, and it cannot be destroyed until the protection is removed. It still counts against the quota."), done: fixedText("It is protected."),
 		},
 		api.ActUnprotect: {
-			button: "Remove protection", title: "Remove protection", say: fixedLines("It expires again as before. If it has already expired, it is destroyed immediately."), done: fixedText("It is no longer protected."),
+			button: "Remove protection", rare: true, title: "Remove protection", say: fixedLines("It expires again as before. If it has already expired, it is destroyed immediately."), done: fixedText("It is no longer protected."),
 		},
 		api.ActUpdate: {
 			button: "Change", ask: true, title: "Change", say: describeUpdate, fields: updateFields, makeBody: updateBody, done: updateDone,
 		},
 		api.ActRename: {
-			button: "Rename", ask: true, title: "Rename", say: fixedLines("Only its name changes."), fields: renameFields, makeBody: renameBody, done: fixedText("It is renamed."),
+			button: "Rename", rare: true, ask: true, title: "Rename", say: fixedLines("Only its name changes."), fields: renameFields, makeBody: renameBody, done: fixedText("It is renamed."),
 		},
 		api.ActTransfer: {
-			button: "Transfer", ask: true, title: "Transfer it to another owner", say: describeTransfer, fields: transferFields, makeBody: transferBody, done: transferDone,
+			button: "Transfer", rare: true, ask: true, title: "Transfer it to another owner", say: describeTransfer, fields: transferFields, makeBody: transferBody, done: transferDone,
 		},
 		api.ActTake: {
 			button: "Take it", kind: "primary", title: "Take it", say: fixedLines("It becomes yours, and counts against your quota."), done: fixedText("It has a new owner."),
@@ -94,7 +96,7 @@ func allVerbs() map[string]verb {
 			button: "Destroy", kind: "danger", ask: true, typed: true, title: "Destroy", say: describeDestroy, done: fixedText("It is being destroyed."),
 		},
 		api.ActOrphan: {
-			button: "Orphan", kind: "danger", ask: true, typed: true, title: "Orphan this instance", fields: reasonFields, makeBody: reasonBody,
+			button: "Orphan", rare: true, kind: "danger", ask: true, typed: true, title: "Orphan this instance", fields: reasonFields, makeBody: reasonBody,
 			say: fixedLines("The server stops managing it: it is not destroyed when it expires, and not checked for drift. Its resources keep running and incurring costs.", "Its state and source stay in the registry, so you can take over."), done: fixedText("It is orphaned."),
 		},
 	}
@@ -179,6 +181,7 @@ type verbBody struct {
 	Typed      string // the word to type; "": none
 	TypedBad   string // why the typed word does not match
 	Seen       string // the plan that was shown, which is what gets approved
+	Reject     string // page that rejects instead; "": not possible
 	Plan       *planBody
 	Changes    string
 	Pending    *pendingBody // what an approval covers
@@ -231,7 +234,7 @@ func (s *instances) verbForm(r *site.Request) (*verbCall, error) {
 		c.body.Title = c.body.Button
 	}
 	if c.typed {
-		c.body.Typed = c.body.Instance.Text
+		c.body.Typed = cmp.Or(strings.TrimSpace(text.Block(i.Name)), i.ID)
 	}
 	if p := i.Pending; c.name == api.ActApprove && i.Plan != "" && p != nil {
 		if err := c.addPending(p); err != nil {
@@ -249,6 +252,9 @@ func (c *verbCall) addPending(p *api.Pending) (err error) {
 	c.body.Button = "Approve"
 	c.body.Seen = c.i.Plan
 	c.body.Pending = pendingOf(c.i, c.s.clock)
+	if slices.Contains(c.i.Actions, api.ActReject) {
+		c.body.Reject = c.body.Instance.Href + "/reject"
+	}
 	if p.Run == 0 {
 		return nil
 	}

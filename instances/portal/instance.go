@@ -36,8 +36,9 @@ func destroyInstance(s *server, w http.ResponseWriter, r call[*lifecycle.Record]
 
 // listDocument is an instance in a list: without parameters and events.
 func listDocument(d *lifecycle.Document, r *lifecycle.Record, have role) api.Instance {
+	t := d.Templates[r.Snapshot]
 	if have&reads == 0 {
-		return offeredInstance(r, have)
+		return offeredInstance(t, r, have)
 	}
 	doc := api.Instance{
 		ID: r.ID, Name: r.Name, Template: r.Template, Role: have.name(), Source: sourceDoc(r.Source), Owner: ownerDoc(r.Owner), CreatedBy: personDoc(r.CreatedBy),
@@ -45,7 +46,7 @@ func listDocument(d *lifecycle.Document, r *lifecycle.Record, have role) api.Ins
 		CreatedAt: r.CreatedAt, ReadyAt: r.ReadyAt, ClaimedAt: r.ClaimedAt, ExpiresAt: r.ExpiresAt, TTL: span.Span(r.TTL), FinishedAt: r.FinishedAt, Next: r.Next,
 		Extends: r.Extends, Protected: r.Protected, Pooled: r.Pooled, Forced: r.Forced, Offer: offerDoc(r.Offer),
 	}
-	if t := d.Templates[r.Snapshot]; t != nil && t.TTL != nil {
+	if addTemplate(&doc, t); t != nil && t.TTL != nil {
 		doc.ExtendsMax = t.TTL.Extends
 	}
 	if r.Switch != nil {
@@ -72,6 +73,14 @@ func listDocument(d *lifecycle.Document, r *lifecycle.Record, have role) api.Ins
 		doc.Reason = ""
 	}
 	return doc
+}
+
+// addTemplate adds what an instance has of its template, if that is known.
+func addTemplate(doc *api.Instance, t *template.Template) {
+	if t != nil {
+		doc.Title = t.Title
+		doc.Cost = t.Cost
+	}
 }
 
 // maskParameters returns the parameters of an instance, with sensitive values masked.
@@ -125,16 +134,21 @@ func addScheduleState(doc *api.Instance, d *lifecycle.Document, r *lifecycle.Rec
 	doc.StopsAt = s.StopsAt
 	doc.StartsAt = s.StartsAt
 	t := d.Templates[r.Snapshot]
-	if !s.Stopped || s.StartsAt.IsZero() || t == nil || t.Schedule == nil {
+	if t == nil || t.Schedule == nil {
 		return
 	}
-	if table, err := t.Schedule.Read(); err == nil { // read in the same way as in the machine
+	table, err := t.Schedule.Read() // in the same way as in the machine
+	if err != nil {
+		return
+	}
+	doc.Hours = describeHours(table, s.StopsAt, s.StartsAt, d.Clock.At) + " (" + t.Schedule.Timezone + ")"
+	if s.Stopped && !s.StartsAt.IsZero() {
 		doc.StoppedUntil = table.Words(s.StartsAt, d.Clock.At)
 	}
 }
 
-// describeHours describes the next times of a schedule, in its own time zone; "": there are none.
-func describeHours(s *timetable.Schedule, now time.Time) string {
+// nextHours describes the next times of a schedule, in its own time zone; "": there are none.
+func nextHours(s *timetable.Schedule, now time.Time) string {
 	if s == nil {
 		return ""
 	}
@@ -143,6 +157,10 @@ func describeHours(s *timetable.Schedule, now time.Time) string {
 		return ""
 	}
 	stop, start := table.Next(now)
+	return describeHours(table, stop, start, now) + " (" + s.Timezone + ")"
+}
+
+func describeHours(table *timetable.Table, stop, start, now time.Time) string {
 	var words []string
 	if !stop.IsZero() {
 		words = append(words, "stops "+table.Words(stop, now))
@@ -156,7 +174,7 @@ func describeHours(s *timetable.Schedule, now time.Time) string {
 	case len(words) == 2 && start.Before(stop):
 		words[0], words[1] = words[1], words[0]
 	}
-	return strings.Join(words, ", ") + " (" + s.Timezone + ")"
+	return strings.Join(words, ", ")
 }
 
 // action is a verb of an instance.
@@ -239,11 +257,8 @@ func (s *server) wholeInstance(c caller, v lifecycle.View, r *lifecycle.Record) 
 	if doc.Run != nil {
 		doc.Run.Position = v.Document.QueuePosition(r.ID)
 	}
-	if t := v.Document.Templates[r.Snapshot]; t != nil {
-		doc.Cost = t.Cost
-		if t.TTL != nil {
-			doc.ExtendBy = span.Span(t.TTL.Extend)
-		}
+	if t := v.Document.Templates[r.Snapshot]; t != nil && t.TTL != nil {
+		doc.ExtendBy = span.Span(t.TTL.Extend)
 	}
 	return doc
 }

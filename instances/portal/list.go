@@ -113,8 +113,35 @@ func selectInstances(s *server, r call[struct{}], needed role) (api.Instances, e
 	doc.Instances = make([]api.Instance, len(found))
 	for i, record := range found {
 		doc.Instances[i] = listDocument(d, record, as.role(record))
+		s.addAwaited(r.actor, &doc.Instances[i], record, as.role(record))
 	}
 	return doc, nil
+}
+
+// Bounds of the values that a list shows of a request.
+const (
+	maxListedValues = 8
+	maxListedValue  = 500 // bytes
+)
+
+// addAwaited adds to an entry of a list whether the caller may answer what it waits for, and
+// the values that differ from those before, or from the defaults.
+func (s *server) addAwaited(by lifecycle.Actor, doc *api.Instance, r *lifecycle.Record, have role) {
+	if doc.Pending == nil {
+		return
+	}
+	if have&approves != 0 && s.o.Machine.CheckApprover(by, r) == nil {
+		doc.Actions = []string{api.ActApprove, api.ActReject}
+	}
+	whole := *doc.Pending
+	fillPending(&whole, r)
+	now, ok := s.o.Catalog.Current(r.Template)
+	for _, v := range whole.Values {
+		usual := ok && now.Schema != nil && whole.Was == nil && now.Schema.IsDefault(v.Name, v.New)
+		if v.Changed && !usual && len(v.New) <= maxListedValue && len(doc.Pending.Values) < maxListedValues {
+			doc.Pending.Values = append(doc.Pending.Values, v)
+		}
+	}
 }
 
 // filter returns the condition that the query sets.

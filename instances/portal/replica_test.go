@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -187,7 +188,7 @@ func TestApproverSees(t *testing.T) {
 	}
 	var list api.Instances
 	s.Want(t, 200, &list, all["approver"], "GET", "instances?phase=approval", "")
-	if list.Count != 1 || list.Instances[0].Pending.By.Subject != "anna" || list.Instances[0].Pending.Values != nil {
+	if list.Count != 1 || list.Instances[0].Pending.By.Subject != "anna" || cmp.Diff(want[1:], list.Instances[0].Pending.Values) != "" || !slices.Equal(list.Instances[0].Actions, []string{"approve", "reject"}) {
 		t.Errorf("%+v", list)
 	}
 	s.Want(t, 422, nil, all["anna"], "POST", path+"/extend", `{"reason":"line\tline"}`)

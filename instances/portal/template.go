@@ -132,7 +132,7 @@ func entryDoc(s *server, c caller, d *lifecycle.Document, e *template.Entry) api
 		}
 	}
 	doc.Cost = t.Cost
-	doc.Hours = describeHours(t.Schedule, s.o.Now())
+	doc.Hours = nextHours(t.Schedule, s.o.Now())
 	if e.Schema != nil {
 		doc.Schema = e.Schema.JSON()
 	}

@@ -210,12 +210,14 @@ func offerDoc(g *lifecycle.Gift) *api.Offer {
 }
 
 // offeredInstance is an instance as it is offered: no parameters, outputs or events.
-func offeredInstance(r *lifecycle.Record, have role) api.Instance {
-	return api.Instance{
+func offeredInstance(t *template.Template, r *lifecycle.Record, have role) api.Instance {
+	doc := api.Instance{
 		ID: r.ID, Name: r.Name, Template: r.Template, Role: have.name(), Source: api.Source{Module: r.Source.Module, Version: r.Source.Version},
 		Owner: ownerDoc(r.Owner), Phase: string(r.Phase), CreatedAt: r.CreatedAt, ReadyAt: r.ReadyAt, ClaimedAt: r.ClaimedAt, ExpiresAt: r.ExpiresAt,
 		TTL: span.Span(r.TTL), Extends: r.Extends, Offer: offerDoc(r.Offer),
 	}
+	addTemplate(&doc, t)
+	return doc
 }
 
 // storedAnswer returns the stored answer if the request is a repetition.

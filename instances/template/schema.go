@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -62,6 +63,12 @@ func (s *Schema) Sensitive(parameter string) bool { return s.sensitive[parameter
 
 // SensitiveVariables returns a run's variables that no log may show, those made from a secret too.
 func (s *Schema) SensitiveVariables() []string { return s.variables }
+
+// IsDefault reports whether a value of a parameter is its default.
+func (s *Schema) IsDefault(parameter string, value json.RawMessage) bool {
+	var is, usual any
+	return json.Unmarshal(value, &is) == nil && json.Unmarshal(s.defaults[parameter], &usual) == nil && reflect.DeepEqual(is, usual)
+}
 
 // CheckParameters returns the values, rewritten, with defaults. Errors are [*FieldError]s, joined.
 func (s *Schema) CheckParameters(values map[string]json.RawMessage) (map[string]json.RawMessage, error) {

@@ -7,12 +7,13 @@ for (const pre of document.querySelectorAll(".markdown pre")) {
   pre.replaceWith(box);
   box.append(pre);
 }
-for (const box of document.querySelectorAll(".copy")) {
-  if (!navigator.clipboard) break;
-  const code = box.querySelector("pre");
+function addCopy(box) {
+  if (!navigator.clipboard) return;
+  const code = box.querySelector("pre, code"), name = box.closest("dd")?.previousElementSibling?.textContent;
   const button = document.createElement("button");
   button.type = "button";
   button.textContent = "Copy";
+  if (name) button.setAttribute("aria-label", "Copy " + name);
   button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(code.textContent);
@@ -24,6 +25,7 @@ for (const box of document.querySelectorAll(".copy")) {
   });
   box.append(button);
 }
+document.querySelectorAll(".copy").forEach(addCopy);
 const theme = document.querySelector("form.theme");
 if (theme) {
   theme.querySelector("button").hidden = true;
@@ -55,6 +57,10 @@ if (find) {
     }, 150);
   });
 }
+
+// The list of pages shows where this one is.
+const here = document.querySelector(".pages [aria-current]"), pages = here?.closest(".pages");
+if (here) pages.scrollTop = here.getBoundingClientRect().top - pages.getBoundingClientRect().top - pages.clientHeight / 2;
 
 // There is room for the contents beside the text on a wide screen.
 const contents = document.querySelector(".read .contents");
@@ -177,8 +183,11 @@ function show(page) {
   for (const part of document.querySelectorAll("[data-live]")) {
     const now = page.getElementById(part.id);
     if (!now || now.textContent === part.textContent) continue;
+    const more = part.querySelector(".more")?.open;
     const at = part.contains(document.activeElement) ? document.activeElement.textContent : null;
     part.replaceChildren(...now.childNodes);
+    part.querySelectorAll(".copy").forEach(addCopy);
+    if (more && part.querySelector(".more")) part.querySelector(".more").open = true;
     if (at !== null) {
       const same = [...part.querySelectorAll("a, button")].find((e) => e.textContent === at) || part;
       if (same === part) part.tabIndex = -1;
