@@ -112,6 +112,7 @@ func TestHomeOffers(t *testing.T) {
 	d := newShop(t)
 	before := d.Store.Commits()
 	d.Shows(t, "anna", "", `Launch <span class="count">`, `<a href="./templates/lab/cluster">Kubernetes cluster</a>`, `href="./run/lab/cluster"`, `<span class="icon" aria-hidden="true"><svg`)
+	d.Shows(t, "anna", "search?q=kubernetes+Clusters", "1 found", `<a href="./templates/lab/cluster">Kubernetes cluster</a> <span class="mark plain">template</span>`)
 	if n := d.Store.Commits(); n != before {
 		t.Error("looking changed something")
 	}

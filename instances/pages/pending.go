@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -178,6 +179,29 @@ func (s *instances) firstPage(r *site.Request) (template.HTML, error) {
 func readKnown[T any](s *backend, r *site.Request, path string, q url.Values) (T, error) {
 	q.Set("limit", strconv.Itoa(ownShown))
 	return callAPI[T](s, r, asked{method: http.MethodGet, path: path, query: q, mine: true})
+}
+
+// findTemplates returns the templates that the caller may see, as this replica knows them,
+// which have all words of a text.
+func (s *templates) findTemplates(r *site.Request, words string) (all []site.Found) {
+	if s.api.mine == nil || !hasInstanceRights(r) {
+		return nil
+	}
+	doc, err := callAPI[api.Templates](s.api, r, asked{method: http.MethodGet, path: "templates", query: url.Values{"limit": {"500"}}, mine: true})
+	if err != nil {
+		return nil // their own page gives the reason
+	}
+	for _, t := range doc.Templates {
+		has := strings.ToLower(t.Name + " " + t.Title + " " + t.Description + " " + t.Module)
+		for _, p := range t.Parameters {
+			has += " " + strings.ToLower(p.Name)
+		}
+		lacks := func(word string) bool { return !strings.Contains(has, strings.TrimSuffix(word, "s")) }
+		if !slices.ContainsFunc(strings.Fields(strings.ToLower(words)), lacks) {
+			all = append(all, site.Found{Link: cardOf(t).Link, Name: t.Name, Description: text.Block(t.Description)})
+		}
+	}
+	return all
 }
 
 // relatedTemplates returns the templates of a module that the caller may see, as this replica knows

@@ -36,7 +36,7 @@ func New(o Options) site.Set {
 	api := &backend{o.API, o.Mine}
 	i := &instances{api: api, text: markdown.New(o.Now, nil), clock: o.Now}
 	t := &templates{api: api, clock: o.Now}
-	return site.Set{Templates: files, Menu: api.menu, Home: i.firstPage, Related: t.relatedTemplates, Routes: func(r *site.Routes) {
+	return site.Set{Templates: files, Menu: api.menu, Home: i.firstPage, Related: t.relatedTemplates, Find: t.findTemplates, Routes: func(r *site.Routes) {
 		r.Show("GET /ui/templates", listRight, t.list)
 		r.Show("GET /ui/templates/{namespace}/{name}", listRight, t.show)
 		r.Show("GET /ui/kinds/{name}", listRight, t.kindPage)

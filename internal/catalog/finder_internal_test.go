@@ -122,7 +122,7 @@ func TestFinder(t *testing.T) {
 	}
 	v, _ := must.GetBoth(f.View(t.Context(), "all", func(string, string) bool { return true }))(t)
 	e, ok := v.Has("module", "net/vpc/aws")
-	if !ok || e.Version != "1.10.0" || e.Description != "Makes a private network." || len(e.Calls) != 1 || e.Signed {
+	if !ok || e.Version != "1.10.0" || e.Heading != "Network" || e.Description != "Makes a private network." || len(e.Calls) != 1 || e.Signed {
 		t.Errorf("got %+v", e)
 	}
 

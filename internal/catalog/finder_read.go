@@ -11,6 +11,7 @@ import (
 	"errors"
 	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -83,11 +84,9 @@ func (f *Finder) storeEntry(e search.Entry) {
 
 // isSameEntry reports whether two entries have the same content.
 func isSameEntry(a, b search.Entry) bool {
-	sameVersion := a.Version == b.Version && a.Digest == b.Digest && a.Time.Equal(b.Time)
-	sameStatus := a.Signed == b.Signed && a.Scan == b.Scan && a.Deprecated == b.Deprecated
-	sameText := a.Description == b.Description && a.Tags == b.Tags && slices.Equal(a.Texts, b.Texts)
-	sameParts := slices.Equal(a.Inputs, b.Inputs) && slices.Equal(a.Resources, b.Resources) && slices.Equal(a.Calls, b.Calls)
-	return sameVersion && sameStatus && sameText && sameParts
+	sameTime := a.Time.Equal(b.Time)
+	a.Time, a.Listed, a.Read = b.Time, b.Listed, b.Read
+	return sameTime && reflect.DeepEqual(a, b)
 }
 
 // tagsHash identifies the tags and the newest version of a list.
@@ -118,14 +117,14 @@ func (f *Finder) describeVersion(ctx context.Context, it addr.Item, v addr.Versi
 		if err != nil && !errors.Is(err, oci.ErrCorrupt) {
 			return err
 		}
-		describeModule(d.Root, e)
+		describeModule(d, e)
 	case addr.KindTemplate:
 		t, body, err := f.c.TemplateVersion(ctx, it.Template, v)
 		if err != nil {
 			return err
 		}
 		manifest = t.Manifest.Descriptor
-		e.Description = templateText(it.Template, body)
+		describeTemplate(it.Template, body, e)
 	default:
 		pv, err := f.c.ProviderVersion(ctx, it.Provider, v)
 		if err != nil {
@@ -195,16 +194,23 @@ func (f *Finder) documentedNames(ctx context.Context, it addr.Item, pv *Provider
 	return names, nil
 }
 
-// describeModule fills in the fields that come from the description of a module's root.
-func describeModule(d artifact.DescribedModule, e *search.Entry) {
+// describeModule fills in the fields that come from the description of a module: those of
+// its root, and the resources of its submodules too.
+func describeModule(m artifact.ModuleDescription, e *search.Entry) {
+	d := m.Root
 	e.Inputs = d.InputOrder
-	for _, r := range d.Resources {
-		e.Resources = append(e.Resources, r.Type)
+	for _, part := range slices.Concat([]artifact.DescribedModule{d}, m.Submodules) {
+		for _, r := range part.Resources {
+			e.Resources = append(e.Resources, r.Type)
+		}
 	}
 	for _, c := range d.ModuleCalls {
 		e.Calls = append(e.Calls, c.Source)
 	}
 	if d.Readme != nil {
+		if heading := markdownHeading().FindStringSubmatch(search.Cut(d.Readme.Text, 4<<10)); heading != nil {
+			e.Heading = firstWords(heading[1])
+		}
 		e.Description = firstWords(d.Readme.Text)
 		e.Texts = readmeWords(d.Readme.Text)
 	}
@@ -225,24 +231,25 @@ func readmeWords(markdown string) []string {
 	return slices.Clone(words[:min(len(words), search.MaxTexts)])
 }
 
-// templateText returns the description, or else the title, in a template's JSON.
-func templateText(name string, body []byte) string {
+// describeTemplate fills in the fields that come from a template's JSON.
+func describeTemplate(name string, body []byte, e *search.Entry) {
 	var doc struct {
 		Template map[string]struct {
 			Title       string `json:"title"`
 			Description string `json:"description"`
 		} `json:"template"`
 	}
-	if json.Unmarshal(body, &doc) != nil {
-		return ""
+	if json.Unmarshal(body, &doc) == nil {
+		e.Heading = doc.Template[name].Title
+		e.Description = cmp.Or(doc.Template[name].Description, e.Heading)
 	}
-	return cmp.Or(doc.Template[name].Description, doc.Template[name].Title)
 }
 
 var (
-	markdownImage = text.Pattern(`!\[[^\]\[]*\]\((?:[^()]|\([^()]*\))*\)`)
-	markdownLink  = text.Pattern(`\[([^\]\[]*)\]\((?:[^()]|\([^()]*\))*\)`)
-	markdownTag   = text.Pattern(`<[^>]*>`)
+	markdownHeading = text.Pattern(`(?m)^#+[ \t]+(.+)$`)
+	markdownImage   = text.Pattern(`!\[[^\]\[]*\]\((?:[^()]|\([^()]*\))*\)`)
+	markdownLink    = text.Pattern(`\[([^\]\[]*)\]\((?:[^()]|\([^()]*\))*\)`)
+	markdownTag     = text.Pattern(`<[^>]*>`)
 )
 
 // firstWords returns a readme's first paragraph, as plain text.

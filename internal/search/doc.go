@@ -15,7 +15,8 @@
 // A term is one word of a query, and every term must match. An entry matches by its
 // address, its name, words of its address, then of its description, then by the names of
 // its inputs and the types of its resources, in the newest version. Entries with matches
-// earlier in this list rank higher.
+// earlier in this list rank higher. A term that no entry of the view has stands for the words
+// between its punctuation.
 //
 // # Limits of a search
 //

@@ -45,8 +45,9 @@ type Entry struct {
 	Address     string    `json:"address"`         // in the form of package addr
 	Title       string    `json:"title,omitempty"` // the address as it was written first, if not so
 	Version     string    `json:"version,omitempty"`
-	Digest      string    `json:"digest,omitempty"` // of the manifest or index
-	Time        time.Time `json:"time,omitzero"`    // when the version was made
+	Digest      string    `json:"digest,omitempty"`  // of the manifest or index
+	Time        time.Time `json:"time,omitzero"`     // when the version was made
+	Heading     string    `json:"heading,omitempty"` // of the readme, or the title of a template
 	Description string    `json:"description,omitempty"`
 	Inputs      []string  `json:"inputs,omitempty"`    // names
 	Resources   []string  `json:"resources,omitempty"` // types, of data sources too; of a provider the documented ones
@@ -96,6 +97,7 @@ func (e *Entry) System() string {
 func (e *Entry) Trim() {
 	e.Version = Cut(e.Version, maxName)
 	e.Description = Cut(plainText(e.Description), maxDescription)
+	e.Heading = Cut(plainText(e.Heading), maxDescription)
 	e.Digest = Cut(e.Digest, 128)
 	e.Tags = Cut(e.Tags, 128)
 	e.Inputs = trimList(e.Inputs, maxInputs, maxName)

@@ -113,20 +113,20 @@ func (e *Entry) words(add func(word string, place int)) {
 		part = strings.ToLower(part)
 		add(part, inAddress)
 		if strings.ContainsAny(part, "-_.") {
-			for _, w := range strings.FieldsFunc(part, IsBreak) {
+			for _, w := range parts(part) {
 				add(w, inAddress)
 			}
 		}
 	}
-	for _, w := range strings.FieldsFunc(strings.ToLower(e.Description), IsBreak) {
+	for _, w := range parts(strings.ToLower(e.Heading + " " + e.Description)) {
 		add(w, inDescription)
 	}
 	for _, list := range [][]string{e.Inputs, e.Resources} {
 		for _, w := range list {
 			w = strings.ToLower(w)
 			add(w, inCode)
-			if own, ok := strings.CutPrefix(w, name+"_"); ok { // of a provider, without the prefix
-				add(own, inCode)
+			for _, part := range parts(w) {
+				add(part, inCode)
 			}
 		}
 	}
@@ -134,6 +134,9 @@ func (e *Entry) words(add func(word string, place int)) {
 		add(w, inText)
 	}
 }
+
+// parts returns the words of a text.
+func parts(text string) []string { return strings.FieldsFunc(text, IsBreak) }
 
 func IsBreak(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
@@ -154,10 +157,18 @@ const (
 // shortest is the least prefix looked for in descriptions and code.
 const shortest = 3
 
-// rankEntries sets the rank of each entry for a term in lower case, noRank for no match.
+// rankEntries sets the rank of each entry for a term in lower case, noRank for no match. A
+// plural matches the singular too, one rank lower.
 func (x *Index) rankEntries(term string, ranks []uint8) {
+	x.rankWord(term, 0, ranks)
+	if one := strings.TrimSuffix(term, "s"); len(one) >= shortest && !strings.HasSuffix(one, "s") && one != term {
+		x.rankWord(one, 1, ranks)
+	}
+}
+
+func (x *Index) rankWord(term string, lower uint8, ranks []uint8) {
 	better := func(i int, rank uint8) {
-		if ranks[i] == noRank || rank < ranks[i] {
+		if rank += lower; ranks[i] == noRank || rank < ranks[i] {
 			ranks[i] = rank
 		}
 	}
@@ -173,14 +184,30 @@ func (x *Index) rankEntries(term string, ranks []uint8) {
 	if !strings.Contains(term, "/") {
 		return
 	}
+	bare := bareAddress(term)
 	for i := range x.Entries {
 		switch at := x.Entries[i].Address; {
 		case at == term:
 			better(i, rankAddress)
-		case strings.Contains(at, term):
+		case at == bare:
+			better(i, rankName)
+		case strings.Contains(at, bare):
 			better(i, rankWordPrefix)
 		}
 	}
+}
+
+// bareAddress returns the address in a source, such as oci://HOST/A/B/C//DIR?ref=V.
+func bareAddress(source string) string {
+	if _, rest, ok := strings.Cut(source, "://"); ok {
+		source = rest
+	}
+	source, _, _ = strings.Cut(source, "?")
+	source, _, _ = strings.Cut(source, "//")
+	if host, rest, ok := strings.Cut(source, "/"); ok && strings.ContainsAny(host, ".:") {
+		return rest
+	}
+	return source
 }
 
 // rankIn returns the rank of a match in a place: of the whole word, or of a prefix.

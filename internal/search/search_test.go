@@ -232,3 +232,45 @@ func BenchmarkNew(b *testing.B) {
 	b.ReportMetric(float64(len(document))/float64(len(entries)), "B/entry")
 	runtime.KeepAlive(x)
 }
+
+// TestQueries finds first what people meant who typed a query: also a part of a name, a plural,
+// swapped letters, or a source as it was copied.
+func TestQueries(t *testing.T) {
+	random := search.Entry{Kind: "mirror", Address: "registry.opentofu.org/hashicorp/random", Resources: []string{"random_password", "random_pet", "random_integer"}}
+	dns := search.Entry{Kind: "mirror", Address: "registry.opentofu.org/cloudflare/cloudflare", Resources: []string{"cloudflare_dns_record", "cloudflare_zone", "cloudflare_r2_bucket"}}
+	entries := []search.Entry{
+		random, dns,
+		{Kind: "module", Address: "terraform-aws-modules/vpc/aws", Heading: "AWS VPC Terraform module", Description: "Terraform module which creates VPC resources on AWS.", Inputs: []string{"cidr", "azs", "private_subnets", "enable_nat_gateway"}, Resources: []string{"aws_vpc", "aws_subnet", "aws_nat_gateway"}, Texts: []string{"terraform", "gateway", "subnets"}},
+		{Kind: "module", Address: "terraform-aws-modules/s3-bucket/aws", Description: "Creates a bucket.", Inputs: []string{"bucket", "versioning"}, Resources: []string{"aws_s3_bucket"}},
+		{Kind: "module", Address: "cloudposse/label/null", Heading: "terraform-null-label", Description: "Consistent names and tags for resources.", Inputs: []string{"namespace", "stage", "delimiter"}},
+		{Kind: "module", Address: "terraform-google-modules/network/google", Description: "A network with subnets.", Resources: []string{"google_compute_network", "google_compute_subnetwork"}},
+		{Kind: "module", Address: "net/firewall/google", Description: "Rules of a firewall.", Resources: []string{"google_compute_firewall"}, Texts: []string{"networks"}},
+		{Kind: "module", Address: "app/queue/aws", Description: "A queue with its dead letters.", Inputs: []string{"visibility_timeout"}, Resources: []string{"aws_sqs_queue"}},
+		{Kind: "template", Address: "lab/vm", Heading: "Virtual machine", Description: "One Linux machine for a day."},
+		{Kind: "template", Address: "lab/cluster", Heading: "Kubernetes cluster", Description: "Three nodes."},
+	}
+	v := search.NewIndex(entries).Visible(all)
+	for text, want := range map[string]string{
+		"terraform-null-label": "cloudposse/label/null", "null-label": "cloudposse/label/null", "label": "cloudposse/label/null", "delimiter": "cloudposse/label/null",
+		"google_compute_network": "terraform-google-modules/network/google", "Networks": "terraform-google-modules/network/google", "google network": "terraform-google-modules/network/google",
+		"terraform-google-network": "terraform-google-modules/network/google", "subnetwork": "terraform-google-modules/network/google", "firewalls": "net/firewall/google",
+		"cloudflare dns record": dns.Address, "dns record": dns.Address, "cloudflare_dns_record": dns.Address, "dns_record": dns.Address, "cloudflare": dns.Address, "r2 bucket": dns.Address,
+		"random_password": random.Address, "password": random.Address, "hashicorp/random": random.Address, "registry.opentofu.org/hashicorp/random": random.Address,
+		"S3": "terraform-aws-modules/s3-bucket/aws", "aws_s3_bucket": "terraform-aws-modules/s3-bucket/aws", "buckets": "terraform-aws-modules/s3-bucket/aws",
+		"vcp": "terraform-aws-modules/vpc/aws", "vpc": "terraform-aws-modules/vpc/aws", "aws vpc": "terraform-aws-modules/vpc/aws", "nat gateway": "terraform-aws-modules/vpc/aws", "private-subnets": "terraform-aws-modules/vpc/aws",
+		"terraform-aws-vpc": "terraform-aws-modules/vpc/aws", "okara.test/terraform-aws-modules/vpc/aws": "terraform-aws-modules/vpc/aws", "oci://okara.test:5000/terraform-aws-modules/vpc/aws//modules/x?tag=1.0.0": "terraform-aws-modules/vpc/aws",
+		"qeueu": "app/queue/aws", "sqs queue": "app/queue/aws", "virtual machine": "lab/vm", "Virtual machines": "lab/vm", "kubernetes": "lab/cluster",
+	} {
+		found := v.Search(query(t, url.Values{"q": {text}}.Encode()), nil)
+		if len(found) == 0 {
+			found = v.Near(text)
+		}
+		if len(found) == 0 || found[0].Address != want {
+			t.Errorf("%s: got %v, want %s", text, addresses(found), want)
+		}
+	}
+	for text, why := range map[string]string{"delimiter": "Input delimiter", "private-subnets": "Input private_subnets", "random_password": "Resource random_password", "dns record": "Resource cloudflare_dns_record", "vpc": "", "gateway": "Input enable_nat_gateway"} {
+		q := query(t, url.Values{"q": {text}}.Encode())
+		must.Equal(t, "why "+text, v.Search(q, nil)[0].Why(q), why)
+	}
+}

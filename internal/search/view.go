@@ -68,15 +68,42 @@ func (v *View) Search(q Query, downloads func(kind, address string) int64) []*En
 	return hits
 }
 
+// Why says where an entry matches a query, if not by its address or description.
+func (e *Entry) Why(q Query) string {
+	seen := strings.ToLower(e.Address + " " + e.Description)
+	for _, term := range q.terms {
+		for _, word := range append(parts(term), term) {
+			if strings.Contains(seen, strings.TrimSuffix(word, "s")) {
+				continue
+			}
+			has := func(name string) bool { return strings.Contains(strings.ToLower(name), word) }
+			if i := slices.IndexFunc(e.Inputs, has); i >= 0 {
+				return "Input " + e.Inputs[i]
+			}
+			if i := slices.IndexFunc(e.Resources, has); i >= 0 {
+				return "Resource " + e.Resources[i]
+			}
+		}
+	}
+	if slices.ContainsFunc(q.terms, func(term string) bool { return !strings.Contains(seen, term) && slices.Contains(e.Texts, term) }) {
+		return "In its README"
+	}
+	return ""
+}
+
 // findHits returns the matching entries, by rank and then by address.
 func (v *View) findHits(q Query) []*Entry {
 	sums := make([]uint16, len(v.x.Entries))
 	ranks := make([]uint8, len(v.x.Entries))
-	for n, term := range q.terms {
-		if n > 0 {
-			clear(ranks)
+	terms := q.terms
+	for n := 0; n < len(terms); n++ {
+		clear(ranks)
+		v.x.rankEntries(terms[n], ranks)
+		if words := parts(terms[n]); len(words) > 1 && len(terms)+len(words) <= maxWords && !slices.ContainsFunc(v.list, func(i int32) bool { return ranks[i] != noRank }) {
+			words = slices.DeleteFunc(words, func(w string) bool { return w == "terraform" }) // repositories of modules begin so
+			terms = slices.Concat(terms, words)
+			continue
 		}
-		v.x.rankEntries(term, ranks)
 		for i, rank := range ranks {
 			switch {
 			case rank == noRank:
@@ -101,8 +128,11 @@ func (v *View) findHits(q Query) []*Entry {
 	return hits
 }
 
+// maxWords bounds the terms and, of those that nothing has whole, their parts.
+const maxWords = 2 * maxTerms
+
 // maxRank is greater than the sum of the ranks of all terms.
-const maxRank = maxTerms*rankText + 1
+const maxRank = maxWords*(rankText+1) + 1
 
 // Near returns up to ten entries within two letters of a word: most failed searches are misspelt.
 func (v *View) Near(text string) []*Entry {
@@ -122,30 +152,32 @@ func (v *View) Near(text string) []*Entry {
 	return near
 }
 
-// editDistance returns the letters to change between a and b, or limit+1.
+// editDistance returns the letters to change or swap between a and b, or limit+1.
 func editDistance(a, b string, limit int) int {
 	if len(a)-len(b) > limit || len(b)-len(a) > limit {
 		return limit + 1
 	}
-	var buf [maxName + 1]int // longer names are rare
-	row := buf[:min(len(b)+1, len(buf))]
-	if len(b) >= len(buf) {
-		row = make([]int, len(b)+1)
+	var buf [3][maxName + 1]int // longer names are rare
+	before, last, row := buf[0][:], buf[1][:], buf[2][:]
+	if len(b) > maxName {
+		before, last, row = make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	}
-	for j := range row {
+	for j := range len(b) + 1 {
 		row[j] = j
 	}
 	for i := range len(a) {
-		corner := row[0]
-		best := i + 1
+		before, last, row = last, row, before
 		row[0] = i + 1
+		best := i + 1
 		for j := range len(b) {
-			cost := corner
+			cost := last[j]
 			if a[i] != b[j] {
 				cost++
 			}
-			corner = row[j+1]
-			row[j+1] = min(cost, corner+1, row[j]+1)
+			row[j+1] = min(cost, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 			best = min(best, row[j+1])
 		}
 		if best > limit {

@@ -66,6 +66,10 @@ module "labels" {
   source  = "okara.example.com/net/labels/null"
   version = "1.0.0"
 }
+module "subnet" {
+  source = "./modules/subnet"
+  zone   = "a"
+}
 output "id" {
   description = "Of the **network**, as [others](https://example.com/vpc) name it."
   value       = aws_vpc.this.id

@@ -52,7 +52,9 @@ func (s *providers) renderDocs(r *site.Request, pv *catalog.ProviderVersion, of 
 	p := docs.Pages[0]
 	ok := true
 	if at != "" {
-		p, ok = docs.Page(at)
+		if p, ok = docs.Page(at); !ok { // a result of a search names the resource only
+			p, ok = docs.Page(strings.Replace(at, "resources/", "data-sources/", 1))
+		}
 	}
 	if !ok {
 		return docsBody{}, site.NotFound("the documentation has no page %q", at)

@@ -3,9 +3,13 @@
 package catalogpages
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/internal/search"
 )
 
 // TestDocsGroups lists those of many pages that match the query, in open groups, with
@@ -30,4 +34,20 @@ func TestDocsGroups(t *testing.T) {
 	if none := docsGroups(docs, "dns", "base", docs.Pages[1], "none"); len(none) != 0 {
 		t.Errorf("those of nothing: %+v", none)
 	}
+}
+
+// TestDocsRows leads from the name of a resource, or the end of one, to its page.
+func TestDocsRows(t *testing.T) {
+	found := []*search.Entry{
+		{Kind: addr.KindMirror, Address: "registry.example.com/acme/dns", Version: "1.2.3", Resources: []string{"dns_cname_record", "dns_record", "dns_record_set"}},
+		{Kind: addr.KindModule, Address: "net/dns/aws", Version: "1.0.0", Resources: []string{"dns_record"}},
+	}
+	for text, want := range map[string]string{"dns_record": "dns_record", "DNS record": "dns_record", "record": "dns_cname_record dns_record", "set": "dns_record_set", "cord": "", "": ""} {
+		var got []string
+		for _, row := range docsRows(search.Query{Text: text}, found) {
+			got = append(got, row.Text)
+		}
+		must.Equal(t, text, strings.Join(got, " "), want)
+	}
+	must.Equal(t, "page", docsRows(search.Query{Text: "dns record"}, found)[0].Href, "mirror/registry.example.com/acme/dns/1.2.3/docs/resources/record")
 }

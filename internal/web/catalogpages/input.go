@@ -42,9 +42,12 @@ func (in *inputs) cutInputs(r *site.Request) {
 		in.Required = slices.DeleteFunc(in.Required, other)
 		in.Optional = slices.DeleteFunc(in.Optional, other)
 	}
-	in.Pages = site.PagesOf(r, "page", len(in.Required)+len(in.Optional))
+	in.Pages = site.PagesOf(r, "page", len(in.Required)+len(in.Optional), maxInputs)
 	in.Required, in.Optional = site.Between(in.Required, in.Optional, in.First, in.Last)
 }
+
+// maxInputs bounds the inputs on one page.
+const maxInputs = 500
 
 // maxQuery bounds the text to search for in a list, in bytes.
 const maxQuery = 200

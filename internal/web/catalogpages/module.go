@@ -206,11 +206,22 @@ func (s *modules) show(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	return &site.Page{
-		Template: "module.html", Title: x.m.String(), Body: body,
+		Template: "module.html", Title: titleOfTab(body.versionBody, "readme", strings.TrimSuffix(r.PathValue("path"), "/")), Body: body,
 		Crumbs:  []site.Link{{Text: "Catalog"}, {Text: x.m.Namespace, Href: "modules/" + x.m.Namespace}},
 		Also:    []site.Link{{Text: "All versions", Href: body.Item + "/versions"}, {Text: "Compare versions", Href: body.Item + "/compare"}, {Text: "Downloads", Href: body.Item + "/downloads"}},
 		Command: commandFor(body.Tab, x.m.String()+"@"+x.v.String()),
 	}, nil
+}
+
+// titleOfTab returns the title of a tab: of the first one, only the address.
+func titleOfTab(b versionBody, first, path string) string {
+	switch {
+	case path != "":
+		return path + " · " + b.Address + " " + b.Version
+	case b.Tab == first:
+		return b.Address
+	}
+	return tabText(b.Tab) + " of " + b.Address + " " + b.Version
 }
 
 // commandFor returns the command with the same output as a tab.
@@ -265,6 +276,7 @@ func (s *modules) body(r *site.Request, x found) moduleBody {
 	for _, e := range d.Examples {
 		b.Examples = append(b.Examples, site.Link{Text: e.Path, Href: b.Base + "/examples/" + site.EscapePath(e.Path)})
 	}
+	b.linkCalls()
 	n := d.Root
 	b.addTab("readme", b.Base, -1)
 	b.addTab("inputs", b.Base+"/inputs", len(n.InputOrder))
@@ -385,6 +397,17 @@ func (s *modules) dir(r *site.Request, d artifact.DescribedModule) dirBody {
 		b.Calls = append(b.Calls, call{c, s.callPath(r, c.Source)})
 	}
 	return b
+}
+
+// linkCalls links the calls of the submodules.
+func (b *moduleBody) linkCalls() {
+	for n, c := range b.Calls {
+		for _, sub := range b.Submodules {
+			if strings.HasPrefix(c.Source, "./") && path.Clean(c.Source) == sub.Text {
+				b.Calls[n].Href = sub.Href
+			}
+		}
+	}
 }
 
 // cutPages keeps one page each of the outputs, resources and module blocks.

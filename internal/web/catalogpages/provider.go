@@ -27,6 +27,7 @@ type providerBody struct {
 	Warnings  []string
 	Protocols []string
 	Versions  versionsBody // only for the tab versions
+	Lead      string       // what requires it, where the page begins with that
 	Problem   string       // why the tools cannot install it through the registry protocol
 }
 
@@ -104,21 +105,38 @@ func (s *providers) show(r *site.Request) (*site.Page, error) {
 		body.Refused = no.Error()
 		body.Marks = append(body.Marks, site.Mark{Text: "not served", Kind: "bad"})
 	}
-	body.Tab = cmp.Or(r.PathValue("tab"), "platforms")
+	first := body.Tabs[0].Text
+	body.Tab = cmp.Or(r.PathValue("tab"), strings.ToLower(first))
 	if r.PathValue("version") == "versions" {
 		body.Tab = "versions"
 	}
 	if strings.Contains(r.Pattern, "/docs/") {
 		body.Tab = "docs"
 	}
+	at := strings.TrimSuffix(r.PathValue("path"), "/")
+	if body.Tab == "docs" && pv.Meta.Docs != nil {
+		body.Docs, err = s.renderDocs(r, pv, p, body.Base, at)
+		if err != nil && r.PathValue("tab")+at == "" { // the page is about more
+			body.Tab = "platforms"
+			err = nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
 	if !openTab(body.Tabs, body.Tab) {
 		return nil, site.NotFound("this version of the provider has no page %q", body.Tab)
+	}
+	if body.Tab == "platforms" || body.Tab == "docs" && at == "" {
+		body.Lead = body.UsageExamples[0].Text
+	}
+	title := titleOfTab(body.versionBody, strings.ToLower(first), "")
+	if at != "" {
+		title = titleOfTab(body.versionBody, "", body.Docs.Title)
 	}
 	switch body.Tab {
 	case "versions":
 		body.Versions = s.versions.versionsPage(r, l, it)
-	case "docs":
-		body.Docs, err = s.renderDocs(r, pv, p, body.Base, strings.TrimSuffix(r.PathValue("path"), "/"))
 	case "security":
 		body.Security, err = s.evidences.securityPage(r, pv.Repository, body.vouched, body.Base+"/security", nil)
 	}
@@ -126,7 +144,7 @@ func (s *providers) show(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	return &site.Page{
-		Template: "provider.html", Title: p.String(), Body: body,
+		Template: "provider.html", Title: title, Body: body,
 		Crumbs:  []site.Link{{Text: "Catalog"}, {Text: namespaceOf(it), Href: namespacePath(it)}},
 		Command: commandFor(body.Tab, p.String()+"@"+v.String()),
 	}, nil
@@ -160,12 +178,14 @@ func (s *providers) body(r *site.Request, p addr.Provider, v addr.Version, l *ca
 	if p.Hostname != "" {
 		b.Marks = append(b.Marks, site.Mark{Text: "mirrored", Kind: "plain"})
 	}
-	b.addTab("platforms", b.Base, len(b.Platforms))
-	b.addTab("keys", b.Base+"/keys", len(b.Keys))
+	platforms := b.Base
 	if pv.Meta.Docs != nil {
-		b.addTab("docs", b.Base+"/docs", -1)
+		b.addTab("docs", b.Base, -1)
+		platforms += "/platforms"
 	}
+	b.addTab("platforms", platforms, len(b.Platforms))
 	b.addTab("usage", b.Base+"/usage", -1)
+	b.addTab("keys", b.Base+"/keys", len(b.Keys))
 	b.addTab("security", b.Base+"/security", -1)
 	b.addTab("versions", b.Item+"/versions", len(l.Listed))
 	b.addTab("downloads", b.Item+"/downloads", -1)

@@ -31,7 +31,7 @@ var templates embed.FS
 func New(o Options) site.Set {
 	text := markdown.New(o.Now, o.Images)
 	counts := counts{o.Downloads}
-	search := &searches{catalog: o.Catalog, finder: o.Finder, counts: counts, clock: o.Now}
+	search := &searches{catalog: o.Catalog, finder: o.Finder, find: o.Beside.Find, counts: counts, clock: o.Now}
 	home := &homes{searches: search, beside: o.Beside, hosts: o.Hosts}
 	history := &versions{catalog: o.Catalog, counts: counts, clock: o.Now}
 	evidence := &evidences{catalog: o.Catalog, archives: o.Archives}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -27,6 +28,7 @@ type Downloads interface {
 type searches struct {
 	catalog *catalog.Catalog
 	finder  *catalog.Finder
+	find    func(*site.Request, string) []site.Found // of templates; nil: none
 	counts  counts
 	clock   site.Clock
 }
@@ -112,7 +114,8 @@ type resultRow struct {
 	Version     string
 	Time        site.Timestamp
 	Marks       []site.Mark
-	Downloads   int64 // in the last 30 days
+	Why         string // where it matches a search; "": in what is shown
+	Downloads   int64  // in the last 30 days
 }
 
 func (s *searches) rowOf(e *search.Entry) resultRow {
@@ -144,6 +147,7 @@ type listBody struct {
 	site.Pages
 	Rows         []resultRow
 	Near         []resultRow
+	First        []resultRow // pages of documentation that the query names
 	Facets       []facet
 	Kinds        []site.Choice
 	Scans, Sorts []site.Choice
@@ -188,13 +192,46 @@ func (s *searches) show(r *site.Request) (*site.Page, error) {
 	}
 	found := v.Search(q, s.counts.monthlyDownloads)
 	s.fillRows(r, &body, found)
+	for i := range body.Rows {
+		body.Rows[i].Why = found[body.Pages.First+i].Why(q)
+	}
+	if body.Pages.First == 0 {
+		body.First = docsRows(q, found)
+	}
+	if s.find != nil && q.Text != "" && body.Pages.After == "" && q.Namespace+q.System+q.Scan == "" && !q.Signed && (q.Kind == "" || q.Kind == addr.KindTemplate) {
+		for _, one := range s.find(r, q.Text) {
+			if _, ok := v.Has(addr.KindTemplate, one.Name); !ok {
+				body.Rows = append(body.Rows, resultRow{Link: one.Link, Kind: addr.KindTemplate, Description: one.Description})
+				body.Last++
+				body.Total++
+			}
+		}
+	}
 	body.Facets = facetsOf(r, q, found)
 	if body.Total == 0 {
 		for _, e := range v.Near(q.Text) {
 			body.Near = append(body.Near, s.rowOf(e))
 		}
 	}
-	return &site.Page{Template: "search.html", Title: "Search", Query: q.Text, Command: "okara list --server", Body: body}, nil
+	return &site.Page{Template: "search.html", Title: "Search", Query: q.Text, Command: "okara list", Body: body}, nil
+}
+
+// docsRows returns the pages of documentation of providers that a query names: all of a name,
+// or its end.
+func docsRows(q search.Query, found []*search.Entry) (rows []resultRow) {
+	words := strings.Join(strings.FieldsFunc(strings.ToLower(q.Text), search.IsBreak), "_")
+	for _, e := range found {
+		if words == "" || e.Kind != addr.KindProvider && e.Kind != addr.KindMirror {
+			continue
+		}
+		for _, name := range e.Resources {
+			if (name == words || strings.HasSuffix(name, "_"+words)) && len(rows) < maxFacet {
+				at := e.Version + "/docs/resources/" + strings.TrimPrefix(name, e.Name()+"_")
+				rows = append(rows, resultRow{Link: site.Link{Text: name, Href: entryPath(e.Kind, e.Address) + "/" + site.EscapePath(at)}, Kind: "documentation", Description: "Of " + e.Address + "."})
+			}
+		}
+	}
+	return rows
 }
 
 // maxFacet bounds the values of a facet on a page.

@@ -5,6 +5,7 @@ package catalogpages
 import (
 	"cmp"
 	"context"
+	"net/url"
 	"slices"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -20,6 +21,8 @@ type versionBody struct {
 	Tabs             []site.Tab
 	Marks            []site.Mark
 	Deprecated       *notice
+	Newer            *site.Link // the latest version, if this one is older
+	Changes          string     // page of what changed until then, below Up; "": there is none
 	Facts            []site.Fact
 	Choices          []choices
 	vouched
@@ -29,10 +32,17 @@ type versionBody struct {
 
 func newVersionBody(it addr.Item, v addr.Version, l *catalog.Versions, e vouched) versionBody {
 	item := itemPath(it)
-	return versionBody{
+	b := versionBody{
 		Address: it.String(), Version: v.String(), Item: item, Base: item + "/" + site.EscapePath(v.String()),
 		Deprecated: deprecationNotice(l, v), Choices: newChoices(l, item, v.String()), vouched: e,
 	}
+	if latest, ok := l.Latest(); ok && v.EditionOf().Compare(latest) < 0 {
+		b.Newer = &site.Link{Text: latest.String(), Href: item}
+		if it.Kind == addr.KindModule {
+			b.Changes = item + "/compare?" + url.Values{"from": {v.String()}, "to": {latest.String()}}.Encode()
+		}
+	}
+	return b
 }
 
 func (b *versionBody) addMarks(v addr.Version) {

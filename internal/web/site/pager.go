@@ -20,20 +20,24 @@ type Pages struct {
 func (p Pages) From() int { return p.First + 1 }
 
 // PagesOf returns the pages of a list of total rows; name is the query parameter with the
-// page number.
-func PagesOf(r *Request, name string, total int) Pages {
+// page number. A page has RowsPerPage rows, or as many as rows says.
+func PagesOf(r *Request, name string, total int, rows ...int) Pages {
+	size := RowsPerPage
+	if len(rows) > 0 {
+		size = rows[0]
+	}
 	n, err := strconv.Atoi(r.URL.Query().Get(name))
 	if err != nil || n < 1 || n > maxPage {
 		n = 1
 	}
-	n = min(n, max(1, (total+RowsPerPage-1)/RowsPerPage))
+	n = min(n, max(1, (total+size-1)/size))
 	other := func(n int) string {
 		q := r.URL.Query()
 		q.Set(name, strconv.Itoa(n))
 		return "?" + q.Encode()
 	}
-	p := Pages{First: min((n-1)*RowsPerPage, total), Total: total}
-	p.Last = min(p.First+RowsPerPage, total)
+	p := Pages{First: min((n-1)*size, total), Total: total}
+	p.Last = min(p.First+size, total)
 	if n > 1 {
 		p.Before = other(n - 1)
 	}

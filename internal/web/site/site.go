@@ -38,6 +38,8 @@ type Set struct {
 	// Related are links on the page of a module.
 	Home    func(*Request) (template.HTML, error)
 	Related func(*Request, addr.Module) Related
+	// Find returns what a search for a text finds in the set.
+	Find func(*Request, string) []Found
 	// State returns links for the page of a workspace or, with two empty names, for the
 	// list of all states.
 	State func(r *Request, name, workspace string) []Link
@@ -47,6 +49,12 @@ type Set struct {
 type Related struct {
 	Templates []Link // templates that launch instances of the module
 	Launch    string // page that launches an instance, below Up; "": the caller may not
+}
+
+// Found is what a search found in a set.
+type Found struct {
+	Link
+	Name, Description string
 }
 
 // site answers requests for pages. Its only state is templates and assets.
