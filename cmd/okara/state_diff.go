@@ -91,7 +91,7 @@ func compareStates(ctx context.Context, s *statebackend.Store, ws string, sides 
 	if s != nil {
 		restore = fmt.Sprintf("okara state restore %s %d -w %s", text.ShellWord(fmt.Sprint(s.Repo())), d.From, text.ShellWord(ws))
 	}
-	d.Dropped = states.Dropped(from, to, restore)
+	d.Dropped = states.ExplainDropped(from, to, restore)
 	return d, nil
 }
 

@@ -163,11 +163,11 @@ func (c *configuration) recordDeclarations() {
 				once(f, b.Type, b.Labels[0], b.DefRange)
 			case "output", "module", "resource", "data", "ephemeral":
 				once(f, b.Type, strings.Join(b.Labels, "."), b.DefRange)
-				c.declare(b)
+				c.declareBlock(b)
 			case "check":
 				inner, _, _ := b.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "data", LabelNames: []string{"type", "name"}}}})
 				for _, data := range inner.Blocks {
-					c.declare(data)
+					c.declareBlock(data)
 				}
 			case "locals":
 				attributes, _ := b.Body.JustAttributes()
@@ -180,8 +180,8 @@ func (c *configuration) recordDeclarations() {
 	}
 }
 
-// declare records what expressions may refer to.
-func (c *configuration) declare(b *hcl.Block) {
+// declareBlock records what expressions may refer to.
+func (c *configuration) declareBlock(b *hcl.Block) {
 	root, name := b.Type, strings.Join(b.Labels, ".")
 	if b.Type == "resource" {
 		root, name = b.Labels[0], b.Labels[1]

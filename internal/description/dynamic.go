@@ -113,15 +113,15 @@ func (v *Module) rootValues() *hcl.EvalContext {
 	}
 	known := &hcl.EvalContext{Variables: map[string]cty.Value{"var": cty.ObjectVal(variables)}}
 	for _, a := range declared {
-		if value, ok := evaluate(a.Expr, known); ok {
+		if value, ok := evaluateExpression(a.Expr, known); ok {
 			locals[a.Name] = value
 		}
 	}
 	return &hcl.EvalContext{Variables: map[string]cty.Value{"var": cty.ObjectVal(variables), "local": cty.ObjectVal(locals)}}
 }
 
-// evaluate computes a value whose expression is short.
-func evaluate(e hcl.Expression, known *hcl.EvalContext) (cty.Value, bool) {
+// evaluateExpression computes a value whose expression is short.
+func evaluateExpression(e hcl.Expression, known *hcl.EvalContext) (cty.Value, bool) {
 	native, ok := e.(hclsyntax.Expression)
 	at := e.Range()
 	if ok && syntax.CheckValue(native) != nil || !ok && len(e.Variables()) > 0 || at.End.Byte-at.Start.Byte > maxCondition {
@@ -132,7 +132,7 @@ func evaluate(e hcl.Expression, known *hcl.EvalContext) (cty.Value, bool) {
 }
 
 func evaluateText(e hcl.Expression, known *hcl.EvalContext) (string, bool) {
-	value, ok := evaluate(e, known)
+	value, ok := evaluateExpression(e, known)
 	if !ok {
 		return "", false
 	}

@@ -32,9 +32,9 @@ func LeftBehind(state []byte) []string {
 	return d.instancesWith("skip_destroy")
 }
 
-// Dropped explains that all instances with providers of their own are gone since before, with
+// ExplainDropped explains that all instances with providers of their own are gone since before, with
 // the command that restores them; "" if they are not, or the tool of one version wrote both.
-func Dropped(before, after *Document, restore string) string {
+func ExplainDropped(before, after *Document, restore string) string {
 	gone := before.ofInstances()
 	same := bytes.Equal(before.rest["terraform_version"], after.rest["terraform_version"])
 	if len(gone) == 0 || same || len(after.ofInstances()) > 0 {

@@ -37,7 +37,7 @@ func TestDropped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, after := must.Get(states.Parse([]byte(tt.before)))(t), must.Get(states.Parse([]byte(tt.after)))(t)
-			if got := states.Dropped(before, after, "RESTORE"); (got == "") != (tt.want == "") || !strings.HasSuffix(got, tt.want) {
+			if got := states.ExplainDropped(before, after, "RESTORE"); (got == "") != (tt.want == "") || !strings.HasSuffix(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

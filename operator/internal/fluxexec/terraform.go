@@ -84,7 +84,7 @@ func (s Spec) endingSpec(ctx context.Context, c fluxobj.Client, live, source, ma
 	for _, field := range []string{"path", "vars", "varsFrom", "destroyResourcesOnDeletion"} {
 		now, _, _ := unstructured.NestedFieldNoCopy(live.Object, "spec", field)
 		want, _, _ := unstructured.NestedFieldNoCopy(main.Object, "spec", field)
-		if !fluxobj.Covers(now, want) {
+		if !fluxobj.CoversValue(now, want) {
 			how[field] = want
 		}
 	}

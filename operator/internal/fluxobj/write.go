@@ -115,7 +115,7 @@ func (c Client) Get(ctx context.Context, apiVersion, kind string, key client.Obj
 // Write creates or updates an object to match want, and returns the result. live is the
 // result of [Client.Get].
 func (c Client) Write(ctx context.Context, live, want *unstructured.Unstructured) (now *unstructured.Unstructured, changed bool, err error) {
-	if live != nil && SameSource(live, want) && Covers(live.Object, want.Object) {
+	if live != nil && SameSource(live, want) && CoversValue(live.Object, want.Object) {
 		return live, false, nil
 	}
 	now = want.DeepCopy()
@@ -209,16 +209,16 @@ func isUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// Covers reports whether live contains all of want. It may contain more, from defaults
+// CoversValue reports whether live contains all of want. It may contain more, from defaults
 // and controllers.
-func Covers(live, want any) bool {
+func CoversValue(live, want any) bool {
 	switch want := want.(type) {
 	case nil:
 		return live == nil
 	case map[string]any:
 		live, _ := live.(map[string]any)
 		for key, value := range want {
-			if !Covers(live[key], value) {
+			if !CoversValue(live[key], value) {
 				return false
 			}
 		}
@@ -229,7 +229,7 @@ func Covers(live, want any) bool {
 			return false
 		}
 		for i := range want {
-			if !Covers(live[i], want[i]) {
+			if !CoversValue(live[i], want[i]) {
 				return false
 			}
 		}

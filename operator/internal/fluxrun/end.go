@@ -52,7 +52,7 @@ func (r *Runner) destroy(ctx context.Context, run *Run, now fluxexec.Status) (go
 			return r.Flux.Drop(ctx, run.Work())
 		}
 		if err == nil && now.Phase != fluxexec.Destroying && !run.Module.Keep { // later they are not in the state
-			run.Module.Leaves, err = r.Access.Leaves(ctx, run.Access)
+			run.Module.Leaves, err = r.Access.ListLeaves(ctx, run.Access)
 		}
 		if err != nil {
 			return false, err

@@ -27,7 +27,7 @@ import (
 type Access interface {
 	Prepare(ctx context.Context, r runaccess.Run) (runaccess.Ready, error)
 	Check(ctx context.Context, r runaccess.Run) error
-	Leaves(ctx context.Context, r runaccess.Run) ([]string, error)
+	ListLeaves(ctx context.Context, r runaccess.Run) ([]string, error)
 	Release(ctx context.Context, r runaccess.Run) error
 	Clean(ctx context.Context, r runaccess.Run) (gone bool, err error)
 }

@@ -51,7 +51,7 @@ func (f *front) Check(_ context.Context, r runaccess.Run) error {
 	return nil
 }
 
-func (f *front) Leaves(context.Context, runaccess.Run) ([]string, error) {
+func (f *front) ListLeaves(context.Context, runaccess.Run) ([]string, error) {
 	return []string{"terraform_data.kept", `module.a.terraform_data.kept["x"]`}, nil
 }
 

@@ -73,8 +73,8 @@ func (a *Access) keptError(r Run, why string) error {
 	return &KeptError{a.StateName(r.Namespace), r.Workspace, why}
 }
 
-// Leaves returns the addresses that destroying a run will leave behind, as its state says.
-func (a *Access) Leaves(ctx context.Context, r Run) ([]string, error) {
+// ListLeaves returns the addresses that destroying a run will leave behind, as its state says.
+func (a *Access) ListLeaves(ctx context.Context, r Run) ([]string, error) {
 	state, err := a.readState(ctx, r)
 	return states.LeftBehind(state), err
 }
@@ -132,7 +132,7 @@ func (a *Access) underLock(ctx context.Context, r Run, do func(id string) error)
 	ctx, cancel := context.WithTimeout(ctx, lockedTimeout)
 	defer cancel()
 	lock := a.newLock(lockRelease, r)
-	if err := a.lock(ctx, r, lock); err != nil {
+	if err := takeLock(ctx, a, r, lock); err != nil {
 		return err
 	}
 	err := do(lock.ID)
@@ -144,8 +144,8 @@ func (a *Access) underLock(ctx context.Context, r Run, do func(id string) error)
 	return err
 }
 
-// lock takes the lock, also from an operator that was killed.
-func (a *Access) lock(ctx context.Context, r Run, lock statebackend.LockInfo) error {
+// takeLock takes the lock, also from an operator that was killed.
+func takeLock(ctx context.Context, a *Access, r Run, lock statebackend.LockInfo) error {
 	err := a.setLock(ctx, r, methodLock, lock)
 	e, locked := errors.AsType[*statebackend.LockedError](err)
 	if !locked || !a.mayBreakLock(e.Held, r) {
