@@ -34,6 +34,23 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestFindings requires that the table of surprises has each script, and no other.
+func TestFindings(t *testing.T) {
+	table := string(read(t, "docs/reference/surprises.md"))
+	scripts := 0
+	for _, name := range tracked(t) {
+		if strings.HasPrefix(name, "findings/") {
+			scripts++
+			if !strings.Contains(table, "(../../"+name+")") {
+				t.Errorf("docs/reference/surprises.md has no row for %s", name)
+			}
+		}
+	}
+	if rows := strings.Count(table, "(../../findings/"); rows != scripts {
+		t.Errorf("%d rows for %d scripts", rows, scripts)
+	}
+}
+
 // fileBlock finds a block whose second word is the file that it is for.
 var fileBlock = regexp.MustCompile("(?m)^```\\w+ (\\S*[./]\\S*)$")
 
