@@ -38,8 +38,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// runSite configures how runs reach okara serve and its states, and which namespace holds
-// the instances. Without a URL no module is run.
+// runSite says how runs reach okara serve, and where instances are; no URL: nothing runs.
 type runSite struct {
 	serve      string
 	cluster    string
@@ -155,8 +154,7 @@ func (s *runSite) settings() (instancectl.Settings, error) {
 	return about.Settings, nil
 }
 
-// boundsTimeout is how long the policies may take to be in force, since the chart creates
-// them together with the operator.
+// boundsTimeout is how long policies may take to be in force.
 const boundsTimeout = time.Minute
 
 // checkBounds returns an error if no policy bounds the objects that the operator writes.
@@ -260,8 +258,7 @@ type runsOf struct {
 	list   *catalog.Catalog
 }
 
-// startRuns adds the controllers that run modules to a manager. An operator that watches
-// only some namespaces has no kinds, since they are cluster-scoped.
+// startRuns adds the controllers of runs; with some namespaces there are no kinds.
 func (f *flags) startRuns(ctx context.Context, mgr ctrl.Manager, r *reach, clock *instancectl.Clock, log *slog.Logger) error {
 	c, err := directClient(mgr)
 	if err != nil {

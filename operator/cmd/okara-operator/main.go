@@ -35,8 +35,7 @@ func main() {
 	os.Exit(mainCode())
 }
 
-// mainCode runs the command line of the process. The first interrupt ends its context;
-// a second one is not caught and ends the process at once.
+// mainCode runs the process's command line; the second interrupt ends it at once.
 func mainCode() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

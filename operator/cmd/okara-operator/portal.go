@@ -154,8 +154,7 @@ func portalError(err error) error {
 	return err
 }
 
-// manager creates the manager with the cache of the portal's namespace and the metrics
-// server.
+// manager makes the manager of the portal's namespace, with metrics.
 func (f *portalFlags) manager(config *rest.Config, metrics string) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {

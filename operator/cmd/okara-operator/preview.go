@@ -25,8 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
 
-// unknownUID stands for the UID of objects that have none yet, since the cluster assigns
-// it.
+// unknownUID is for objects without UID yet.
 const unknownUID types.UID = "00000000-0000-0000-0000-000000000000"
 
 // operatorSite holds the settings that the flags of an operator give.
@@ -46,9 +45,8 @@ func definitionObjects(k *kindspec.Kind) []any {
 	return all
 }
 
-// object returns the objects that an object of a kind becomes, in the order of creation.
-// The error is meant for the author of the object or its definition; an error about the
-// object has a path.
+// object returns what an object of a kind becomes, in order. The error is for its author, with a
+// path.
 func (s operatorSite) object(k *kindspec.Kind, given *unstructured.Unstructured) ([]any, error) {
 	o := given.DeepCopy()
 	if o.GetUID() == "" {
@@ -98,8 +96,7 @@ func unknownFields(k *kindspec.Kind, given *unstructured.Unstructured) (errs fie
 	return errs
 }
 
-// runNamespace returns the objects of the namespace that is created for an object's runs,
-// if any.
+// runNamespace returns an object's own namespace's objects, if any.
 func (s operatorSite) runNamespace(k *kindspec.Kind, o *unstructured.Unstructured, want kindrun.Wanted) (all []any) {
 	if want.Run.Namespace == o.GetNamespace() {
 		return nil
@@ -150,8 +147,7 @@ func describeSecret(r runaccess.Run, name string, kind corev1.SecretType, what m
 	return o
 }
 
-// outputObjects returns the Secret with the outputs that users see, and the role of its
-// readers.
+// outputObjects returns the outputs' Secret, and its readers' role.
 func outputObjects(k *kindspec.Kind, o *unstructured.Unstructured) (all []any) {
 	include := k.Definition.Spec.Outputs.Include
 	if len(include) == 0 {
@@ -171,8 +167,7 @@ func outputObjects(k *kindspec.Kind, o *unstructured.Unstructured) (all []any) {
 	return all
 }
 
-// instance returns the objects that an Instance of a Template becomes with a version of
-// its module, in the order of creation. The error is meant for the author of either.
+// instance returns what an Instance becomes with a module's version, in order.
 func (s operatorSite) instance(t *v1alpha1.Template, given *v1alpha1.Instance, version v1alpha1.ResolvedModule, m kindspec.Module) ([]any, error) {
 	o := given.DeepCopy()
 	o.UID = cmp.Or(o.UID, unknownUID)

@@ -114,9 +114,8 @@ type reach struct {
 	layout addr.Layout
 }
 
-// registryConnect bounds one connection attempt. Together with the attempts of retry it
-// means that an unreachable registry is reported within ten seconds, in conditions,
-// events and the log. Objects are retried anyway.
+// registryConnect bounds a connection: with retry an unreachable registry is reported within ten
+// seconds.
 const registryConnect = 2500 * time.Millisecond
 
 func newRetry() oci.Retry { return oci.Retry{MaxAttempts: 3, InitialBackoff: 500 * time.Millisecond} }
@@ -159,8 +158,7 @@ func (s *registrySite) openOptions(r *reach) (registryctl.Options, error) {
 	}, nil
 }
 
-// tenants returns the reader of the origins. Its transport connects to addresses of the
-// local network only if they are allowed.
+// tenants reads origins, local addresses only if allowed.
 func (s *registrySite) tenants(host string, layout addr.Layout) (*supply.Tenants, error) {
 	guard := upstream.NewGuard(slices.Concat(s.allowed, upstream.Proxies(os.Getenv)))
 	var transport http.RoundTripper

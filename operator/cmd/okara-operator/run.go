@@ -178,8 +178,7 @@ func runOperator(ctx context.Context, f flags, errOut io.Writer) error {
 	return mgr.Start(ctx)
 }
 
-// connectCluster returns the configuration of the cluster connection, and sets the operator's
-// namespace.
+// connectCluster returns the connection, and sets the namespace.
 func connectCluster(f *flags) (*rest.Config, error) {
 	config, namespace, err := loadConfig(f.kubeconfig)
 	if err != nil {
@@ -196,8 +195,7 @@ func connectCluster(f *flags) (*rest.Config, error) {
 	return config, nil
 }
 
-// loadConfig returns the configuration of a kubeconfig, "" for the default one, and its
-// namespace.
+// loadConfig returns a kubeconfig, "" for the default, and its namespace.
 func loadConfig(kubeconfig string) (*rest.Config, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
@@ -213,8 +211,7 @@ func loadConfig(kubeconfig string) (*rest.Config, string, error) {
 // readyTimeout is shorter than the default timeout of a probe.
 const readyTimeout = 500 * time.Millisecond
 
-// manager creates the manager that runs the controllers. A leader that stops releases its
-// lease.
+// manager makes the controllers' manager; a leader releases its lease.
 func (f *flags) manager(config *rest.Config) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{registryctl.AddToScheme, fluxobj.AddToScheme, apiextensions.AddToScheme} {

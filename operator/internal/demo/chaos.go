@@ -24,8 +24,7 @@ import (
 const (
 	// chaosEach is the number of Instances, and the number of objects of the kind.
 	chaosEach = 50
-	// chaosTenants is the number of tenants that own the objects. Their namespaces are
-	// deleted now and then.
+	// chaosTenants own the objects; their namespaces are deleted now and then.
 	chaosTenants = 10
 	// settle is how long the cluster may take afterwards to reach the desired state.
 	settle = 15 * time.Minute
@@ -39,9 +38,8 @@ type storm struct {
 	did     map[string]int
 }
 
-// runChaos kills the operator, the controllers and the registry at random, empties statuses
-// and deletes namespaces and objects, for the given time. At the end no resource runs
-// without an object that names it, every named resource runs, and no object is stuck
+// runChaos kills operator, controllers and registry at random, empties statuses, deletes namespaces
+// and objects. In the end nothing runs without an object, all that is named runs, nothing is stuck
 // without a reason.
 func runChaos(ctx context.Context, length time.Duration) (err error) {
 	ctx, stop := context.WithCancel(ctx)
@@ -242,9 +240,8 @@ func (s *storm) waitUntilSettled(ctx context.Context) error {
 	return nil
 }
 
-// findDeviations lists the deviations from the desired state: objects that are not Ready,
-// resources that no object names, resources that are named but missing, and run
-// namespaces whose object is gone.
+// findDeviations lists objects that are not Ready, resources without object, objects without
+// resource, and run namespaces without object.
 func (s *storm) findDeviations(ctx context.Context) (wrong []string, err error) {
 	all, err := s.objectsOf(ctx)
 	if err != nil {

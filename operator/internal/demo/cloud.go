@@ -27,11 +27,9 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// cloud stands in for tofu-controller and for the resources that its runs create: one
-// resource per Terraform, named by the address of its state. It follows the rules of
-// tofu-controller that matter for deletion: a suspended Terraform is not finalised, and
-// one whose source or token is gone hangs. States are written to okara serve, with the
-// token of the run.
+// cloud stands in for tofu-controller and what its runs make: a resource a Terraform, by its
+// state's address. As there, a suspended Terraform is not finalised, and one without source or
+// token hangs. States go to okara serve, with the run's token.
 type cloud struct {
 	client client.Client
 	set    kubernetes.Interface

@@ -23,9 +23,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// cluster starts the control plane and installs the chart. There are no nodes: the two
-// programs of the chart run as processes, the operator with the rights that the chart
-// grants.
+// cluster starts the control plane and installs the chart. Without nodes its two programs run as
+// processes, the operator with the chart's rights.
 func (w *world) cluster(ctx context.Context) error {
 	admin, err := w.kube.Start()
 	if err != nil {

@@ -54,10 +54,8 @@ func sizeOf(text string) (s size, err error) {
 	return s, nil
 }
 
-// runScale has one operator manage many objects, and prints the cost beside the target. An
-// idle hour of Modules is one reconcile of each, since their interval is an hour.
-// Changing the annotation of a namespace starts the reconciles of all its Modules at
-// once.
+// runScale has one operator manage many objects, and prints the cost beside the target. An idle
+// hour is one reconcile a Module; a namespace's annotation reconciles all its Modules at once.
 func runScale(ctx context.Context, s size, releases int) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -183,8 +181,7 @@ func (f *fleet) simulateHour(ctx context.Context) error {
 		{"heap of the operator, MiB", after.heap, 256, 512},
 		{"memory of the operator, MiB", after.resident, 256, 512},
 		{"requests to the origin per Module", (after.origin - before.origin) / each, 1, 1},
-		// The tags, the record, and the newest version, since nothing else shows that a
-		// tag was moved. The other versions are checked in rotation, each once a day.
+		// Tags, record, newest version: nothing else shows a moved tag. Others once a day.
 		{"requests to the registry per Module", (after.registry - before.registry) / each, 2, 3 + float64(f.releases-1)/2},
 		{"writes of statuses", after.statusWrites - before.statusWrites, 0, 0},
 		{"other writes of objects of okara.dev", after.ourWrites - before.ourWrites, 0, 0},

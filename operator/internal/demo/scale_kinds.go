@@ -22,8 +22,7 @@ func vpcKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: v1alpha1.KindsGroup, Version: v1alpha1.KindsVersion, Kind: "VPC"}
 }
 
-// createKind creates a kind for a module and objects of it, and waits until all of them are
-// Ready.
+// createKind makes a kind of a module and objects of it, until all are Ready.
 func (f *fleet) createKind(ctx context.Context) error {
 	def := &v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "vpcs"}}
 	def.Spec.Names = v1alpha1.KindNames{Kind: "VPC", Plural: "vpcs", Singular: "vpc"}
@@ -57,8 +56,7 @@ func (f *fleet) createObject(ctx context.Context, namespace string, n int) error
 	}})
 }
 
-// hourOfObjects has tofu-controller update the status of each Terraform as it does after
-// each hourly run, without any change.
+// hourOfObjects updates each Terraform's status as hourly runs do, without change.
 func (f *fleet) hourOfObjects(ctx context.Context) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion(terraformVersion)

@@ -33,8 +33,7 @@ const (
 	looks = 6
 )
 
-// prepareRuns creates what runs need: the kinds of Flux, a module, and a stand-in for
-// tofu-controller. No tofu runs.
+// prepareRuns makes Flux's kinds, a module, and a stand-in for tofu-controller.
 func (f *fleet) prepareRuns(ctx context.Context) error {
 	if err := rig.FluxKinds(ctx, f.admin); err != nil {
 		return err
@@ -56,9 +55,7 @@ func (f *fleet) prepareRuns(ctx context.Context) error {
 	return nil
 }
 
-// frontConfig configures okara serve to accept the tokens of runs. The operator finds the
-// keys that are created here; okara serve reads the public ones, as from a ConfigMap in
-// its pod.
+// frontConfig lets okara serve accept tokens of runs, by public keys as from a ConfigMap.
 func (f *fleet) frontConfig(ctx context.Context) (string, error) {
 	c, err := client.New(f.admin, client.Options{})
 	if err != nil {
@@ -82,8 +79,7 @@ func (f *fleet) frontConfig(ctx context.Context) (string, error) {
 	return file, errors.Join(os.WriteFile(keys, []byte(m.Data[runaccess.IssuerKey]), 0o600), os.WriteFile(file, []byte(text), 0o600))
 }
 
-// launch creates a Template and its Instances, each for a different user, and waits until
-// all of them are Ready.
+// launch makes a Template and Instances of different users, until all are Ready.
 func (f *fleet) launch(ctx context.Context) error {
 	if err := f.createTemplate(ctx); err != nil {
 		return err
@@ -133,8 +129,7 @@ func callEach(ctx context.Context, n int, do func(ctx context.Context, i int) er
 	return g.Wait()
 }
 
-// awaitReady waits until n objects of a kind are Ready, and prints every ten seconds how many
-// are.
+// awaitReady waits until n objects are Ready, and prints how many every ten seconds.
 func (f *fleet) awaitReady(ctx context.Context, n int, kind schema.GroupVersionKind) error {
 	return pollUntil(ctx, time.Hour, func() (bool, error) {
 		ready := 0
@@ -155,8 +150,7 @@ func (f *fleet) awaitReady(ctx context.Context, n int, kind schema.GroupVersionK
 	})
 }
 
-// hourOfInstances has the operator reconcile all instances as often as it does in an hour
-// without requests.
+// hourOfInstances reconciles all instances as often as an idle hour does.
 func (f *fleet) hourOfInstances(ctx context.Context) error {
 	t := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: "sandbox.vpc"}}
 	return f.printIdle(ctx, f.instances, counts{ourWrites: looks}, func() error {
@@ -175,8 +169,7 @@ func touchObject(ctx context.Context, c client.Client, o client.Object, n int) e
 	return c.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch))
 }
 
-// awaitPasses calls do, which triggers a controller of the operator, and waits until that
-// controller has reconciled the given number of times.
+// awaitPasses calls do, and waits until the controller has reconciled so often.
 func (f *fleet) awaitPasses(ctx context.Context, controller string, often int, do func() error) error {
 	passes := func() (float64, error) {
 		own, err := scrapePage(ctx, http.DefaultClient, "http://"+f.metrics+"/metrics")

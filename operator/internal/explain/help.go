@@ -10,14 +10,12 @@ const again = "kubectl annotate {ref}{in} --overwrite " + v1alpha1.AnnotationReq
 // reasonRequested is the reason of an Instance that waits for its first approval.
 const reasonRequested = "Requested"
 
-// needsDecision reports whether an object with the given reason waits for a user's
-// decision.
+// needsDecision reports whether a reason waits for a person's decision.
 func needsDecision(reason string) bool {
 	return reason == v1alpha1.ReasonHeld || reason == v1alpha1.ReasonPlanned || reason == reasonRequested
 }
 
-// helpOf returns the texts and commands that help against a reason. It returns nil if
-// waiting helps.
+// helpOf returns what helps against a reason; nil: waiting.
 func helpOf(reason string) []string {
 	switch reason {
 	case v1alpha1.ReasonFailed, "Retry":

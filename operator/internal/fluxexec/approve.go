@@ -12,13 +12,11 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// Annotations of a Terraform. Writing them approves plans, so tenants must not have the
-// right to write Terraforms.
+// Annotations of a Terraform, which approve plans: tenants must not write Terraforms.
 const (
 	// AnnotationPlan is what the plan gate saw: a [Gated] as JSON.
 	AnnotationPlan = "okara.dev/plan"
-	// AnnotationApproved is DIGEST@GENERATION: the plan that may be applied, at the
-	// generation that the approval creates.
+	// AnnotationApproved is DIGEST@GENERATION: the plan that may be applied, and when.
 	AnnotationApproved = "okara.dev/approved-plan"
 )
 
@@ -34,8 +32,7 @@ type Gated struct {
 
 const digestLength = 64
 
-// gateOf reads what the gate saw. It returns the zero value if the annotation is missing
-// or invalid.
+// gateOf reads what the gate saw; zero: nothing valid.
 func gateOf(live *unstructured.Unstructured) Gated {
 	var g Gated
 	if err := json.Unmarshal([]byte(live.GetAnnotations()[AnnotationPlan]), &g); err != nil || len(g.Digest) != digestLength {
@@ -67,18 +64,16 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("plan %s is not the pending one: review plan %s", e.Plan, e.Now)
 }
 
-// GateMissingError says that the gate has not seen the plan that waits, so that a
-// different plan could be applied (PlanGateMissing).
+// GateMissingError: the gate has not seen the waiting plan, so another could be applied.
 type GateMissingError struct{ Name string }
 
 func (e *GateMissingError) Error() string {
 	return fmt.Sprintf("the plan gate has not seen the plan of Terraform %s: start the operator with --plan-gate-address, and give tofu-controller its certificates", e.Name)
 }
 
-// Approve approves the plan with the given ID, if it is the one that waits. The plan is
-// applied when the gate is shown the same changes once more. If the changes differ by
-// then, the gate refuses, and the next [Executor.Apply] requests a new plan. Approving an
-// approved plan again succeeds. The error is a [*StaleError] or a [*GateMissingError].
+// Approve approves the plan with the ID, if it waits, once or again. It is applied when the gate
+// sees the same changes once more; else the gate refuses, and the next [Executor.Apply] asks for a
+// plan. The error is a [*StaleError] or a [*GateMissingError].
 func (e *Executor) Approve(ctx context.Context, s Spec, plan string) error {
 	c, live, err := e.readLive(ctx, s.workInfo())
 	if err != nil {

@@ -100,9 +100,8 @@ func (s *Spec) terraformObject(vars []tfVar) *terraform {
 	}
 }
 
-// setApproval sets how plans are approved, and when one is made. Without tofu-controller's
-// drift detection each run plans. With it, a run with manual approval would report drift
-// and never plan the repair.
+// setApproval sets how plans are approved. Without tofu-controller's drift detection each run
+// plans; with it, one with manual approval would report drift and never plan the repair.
 func (s *Spec) setApproval(spec *terraformSpec) {
 	switch s.Approval {
 	case ApprovalManual:
@@ -165,8 +164,7 @@ func (s *Spec) podTemplate() runnerPodTemplate {
 	return runnerPodTemplate{spec}
 }
 
-// backendBlock returns the HCL block that names the state. [State.check] accepts only
-// addresses that cannot break out of the string.
+// backendBlock returns the HCL of the state; [State.check] accepts no address that breaks out.
 func (s State) backendBlock() string {
 	login := ""
 	if s.TokenSecret != "" {

@@ -115,8 +115,7 @@ func (s *Spec) checkVariables() error {
 	return nil
 }
 
-// own matches environment variables that other fields set, or that make tofu print output
-// which tofu-controller cannot parse.
+// own matches variables that other fields set, or that spoil output for tofu-controller.
 var own = regexp.MustCompile(`^(TF_HTTP_.*|TF_ENCRYPTION|TF_CLI_CONFIG_FILE|TF_CLI_ARGS.*|TF_LOG.*)$`)
 
 func (s *Spec) checkRunner() error {

@@ -20,14 +20,12 @@ const AnnotationAttempt = "okara.dev/attempt"
 // annotationLeaves of a Terraform holds Spec.Leaves, one a line.
 const annotationLeaves = "okara.dev/leaves"
 
-// Work is what an [Executor] carries out: the run of a module (a [Spec]) or the release
-// of a chart (a [Release]).
+// Work is what an [Executor] carries out: a module ([Spec]) or a chart ([Release]).
 type Work interface {
 	workInfo() about
 	// buildObjects returns the source and the object that reads it, as values to encode as JSON.
 	buildObjects() (source, main any, err error)
-	// adjustMain sets the fields of main that depend on live, which is nil if it does not
-	// exist yet.
+	// adjustMain sets fields of main that depend on live, nil at first.
 	adjustMain(live, main *unstructured.Unstructured) error
 	observe(live *unstructured.Unstructured) Status
 	// stoppedSpec returns the spec fields that keep further runs from starting.
@@ -46,21 +44,18 @@ type about struct {
 	request, attempt          string
 }
 
-// Namespace returns the namespace of the objects of a work. UID returns the UID of the
-// object that the work is for.
+// Namespace returns that of a work's objects; UID is that of the object it is for.
 func Namespace(w Work) string { return w.workInfo().key.Namespace }
 func UID(w Work) types.UID    { return w.workInfo().uid }
 
-// requestValue returns the value of the annotation that requests a run when any part of it
-// changes: the user's request, the attempt, or the source, identified by its UID and
-// generation.
+// requestValue changes, and with it the run, with the user's request, the attempt, or the source's
+// UID and generation.
 func (a about) requestValue(source *unstructured.Unstructured) string {
 	return strings.Join([]string{a.request, a.attempt, string(source.GetUID()), strconv.FormatInt(source.GetGeneration(), 10)}, "/")
 }
 
-// Build returns the objects of a run in the order of creation: the source first, since a
-// Terraform needs it throughout its lifetime. Deletion takes the reverse order, and waits
-// for the Terraform to be gone. The error is a [*FieldError].
+// Build returns a run's objects in order of creation, the source first; deletion goes back, and
+// waits for the Terraform. The error is a [*FieldError].
 func Build(w Work) ([]any, error) {
 	source, main, err := w.buildObjects()
 	if err != nil {
@@ -77,8 +72,7 @@ func Build(w Work) ([]any, error) {
 	return all, nil
 }
 
-// Observe reads the status of a live Terraform or HelmRelease, which is nil if there is
-// none.
+// Observe reads the status of a live Terraform or HelmRelease, or nil.
 func Observe(w Work, live *unstructured.Unstructured) Status {
 	if live == nil {
 		return Status{Phase: Absent}
@@ -119,12 +113,10 @@ func acceptedObjects(w Work) (source, main *unstructured.Unstructured, err error
 	return source, main, err
 }
 
-// Apply creates or updates the objects of a run, and reports whether it wrote any. Each
-// write revokes an approval that has not been carried out (T4), since it was for another
-// run. An approval that was carried out, or refused by the gate, is revoked, too. Writing
-// the source, or a new Request or Attempt, makes the controller run at once (T16). For a
-// run that is being deleted, only the source is ensured (T1). The account of a release
-// must exist, with its rights.
+// Apply writes a run's objects, and reports whether it wrote any. Each write revokes an approval
+// (T4), which was for another run, as are those carried out or refused. A new source, Request or
+// Attempt runs at once (T16). Of a run that ends only the source is ensured (T1). A release's
+// account must exist.
 func (e *Executor) Apply(ctx context.Context, w Work) (changed bool, err error) {
 	source, main, err := acceptedObjects(w)
 	if err != nil {
@@ -146,8 +138,7 @@ func (e *Executor) Apply(ctx context.Context, w Work) (changed bool, err error) 
 	return changed || wrote, err
 }
 
-// Observe returns the status of a run. If the run makes no progress, the status has the
-// failure of its source, if any.
+// Observe returns the status of a run, if stuck with its source's failure.
 func (e *Executor) Observe(ctx context.Context, w Work) (Status, error) {
 	c, live, err := e.readLive(ctx, w.workInfo())
 	if err != nil {
@@ -158,8 +149,7 @@ func (e *Executor) Observe(ctx context.Context, w Work) (Status, error) {
 	return status, err
 }
 
-// useSourceFailure replaces the failure of a run that makes no progress by that of its source, if the
-// source failed. The source of another owner is ignored.
+// useSourceFailure takes the failure of our source for a run without progress.
 func (s *Status) useSourceFailure(ctx context.Context, c fluxobj.Client, a about) error {
 	if s.Phase != Running && s.Phase != Destroying {
 		return nil
@@ -220,10 +210,9 @@ func (e *Executor) Destroy(ctx context.Context, w Work) (gone bool, err error) {
 	return false, err
 }
 
-// Drop takes the next step of removing a Terraform without a run, which leaves its
-// resources in place. It reports whether the Terraform is gone. The Terraform is
-// suspended first, so that tofu-controller does not finalise it (T13), and Drop removes
-// its finalizers.
+// Drop takes the next step of removing a Terraform without a run, resources staying, and reports
+// whether it is gone: suspended first, so that tofu-controller does not finalise it (T13), then
+// without finalizers.
 func (e *Executor) Drop(ctx context.Context, w Work) (gone bool, err error) {
 	c, live, err := e.readLive(ctx, w.workInfo())
 	switch {
@@ -239,9 +228,8 @@ func (e *Executor) Drop(ctx context.Context, w Work) (gone bool, err error) {
 	return false, client.IgnoreNotFound(c.Change(ctx, live, map[string]any{"metadata": map[string]any{"finalizers": nil}}))
 }
 
-// Clean removes what a run leaves when its Terraform or HelmRelease is gone, and reports
-// whether everything is removed: the source, the Secret of the raw outputs (T7) and the
-// HelmChart of a release that was kept (H4).
+// Clean removes what is left when the Terraform or HelmRelease is gone, and reports whether all is:
+// source, raw outputs (T7), a kept release's HelmChart (H4).
 func (e *Executor) Clean(ctx context.Context, w Work) (gone bool, err error) {
 	a := w.workInfo()
 	c := fluxobj.Client{Client: e.Client, UID: a.uid}

@@ -27,15 +27,13 @@ type Release struct {
 
 	Chart     v1alpha1.Chart `json:"chart"`
 	PlainHTTP bool           `json:"plainHTTP,omitempty"` // to the registry of the chart
-	// ChartNamespace holds the source of the chart and the Secret for fetching it, which
-	// the installing account cannot read there. "" means Namespace.
+	// ChartNamespace has the chart's source and Secret, out of the account's sight. "": Namespace.
 	ChartNamespace string `json:"chartNamespace,omitempty"`
 	// Values is a JSON object. It overrides the values of ValuesFrom.
 	Values     json.RawMessage `json:"values,omitempty"`
 	ValuesFrom []SecretKey     `json:"valuesFrom,omitempty"`
 
-	// ServiceAccountName is the account that installs. Its rights bound what the chart
-	// can do (H1).
+	// ServiceAccountName installs; its rights bound the chart (H1).
 	ServiceAccountName string `json:"serviceAccountName"`
 
 	Interval metav1.Duration `json:"interval,omitzero"` // between two checks; 0: 10m
@@ -61,8 +59,7 @@ func (r *Release) check() error {
 	return r.checkChart()
 }
 
-// checkChart checks what the schema of a Template leaves open: a URL contains no password,
-// and a folder is inside its repository.
+// checkChart checks what the schema leaves open: no password in a URL, a folder inside.
 func (r *Release) checkChart() error {
 	switch c := r.Chart; {
 	case c.OCI != nil:

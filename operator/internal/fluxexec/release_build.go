@@ -29,8 +29,7 @@ const ociScheme = sourcev1.OCIRepositoryPrefix
 // tries is how often a failed install or upgrade is retried.
 const tries = 3
 
-// annotationReset makes helm-controller reset its failure counters if its value equals
-// that of the request, so that another attempt starts afresh (H5).
+// annotationReset resets helm-controller's failure counters for another attempt (H5).
 const annotationReset = "reconcile.fluxcd.io/resetAt"
 
 // AccountError says that the account of a release does not exist.
@@ -138,8 +137,7 @@ func (r *Release) release() *helmv2.HelmRelease {
 	return o
 }
 
-// chart returns the template from which helm-controller creates a HelmChart, with our
-// labels.
+// chart returns the template of helm-controller's HelmChart, with our labels.
 func (r *Release) chart(spec helmv2.HelmChartTemplateSpec) *helmv2.HelmChartTemplate {
 	return &helmv2.HelmChartTemplate{ObjectMeta: &helmv2.HelmChartTemplateObjectMeta{Labels: fluxobj.Labels(r.Labels, r.UID)}, Spec: spec}
 }
@@ -164,8 +162,7 @@ func (r Release) stoppedSpec(*unstructured.Unstructured) map[string]any {
 	return map[string]any{"suspend": true}
 }
 
-// endingSpec requires the account of a release to exist until the installed resources are
-// gone (H2), and suspends the release exactly if those shall stay (H3).
+// endingSpec requires the account until all is gone (H2), and suspends if resources stay (H3).
 func (r Release) endingSpec(ctx context.Context, c fluxobj.Client, live, _, _ *unstructured.Unstructured) (map[string]any, error) {
 	if live.GetDeletionTimestamp() != nil {
 		return nil, nil
@@ -256,9 +253,8 @@ func (e *PendingError) Error() string {
 	return fmt.Sprintf("source-controller has not fetched %s %s yet", e.Kind, e.Name)
 }
 
-// Resolve has source-controller look up the chart of a Release, of which only Namespace,
-// Name, UID, Labels and Chart count, and returns the current version. The objects of the
-// lookup are deleted with their owner.
+// Resolve has source-controller look up a Release's chart, by Namespace, Name, UID, Labels and
+// Chart, and returns its version. The lookup's objects go with their owner.
 func (e *Executor) Resolve(ctx context.Context, r Release, owner metav1.OwnerReference) (Found, error) {
 	if err := r.checkChart(); err != nil {
 		return Found{}, err

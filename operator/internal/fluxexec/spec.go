@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// MaxModule is the largest archive of a module, in bytes, that tofu-controller's
-	// runner accepts with its default settings.
+	// MaxModule is the largest archive, in bytes, that tofu-controller's runner takes by default.
 	MaxModule = 4 << 20
 	// maxName leaves room for the prefixes and suffixes that controllers add to a name.
 	maxName = 53
@@ -44,13 +43,11 @@ type Spec struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"` // of each object
 	Labels    map[string]string `json:"labels,omitempty"`
-	// UID is the UID of the object that the run is made for. [Executor] requires it to
-	// tell objects of the operator from those of others.
+	// UID is of the object that the run is for; [Executor] requires it.
 	UID types.UID `json:"uid,omitempty"`
 	// Attempt names a try. A new value starts a run even if nothing else changed.
 	Attempt string `json:"attempt,omitempty"`
-	// Request is any string. A new value requests a run at once. The callers include the
-	// user's requests, and values that change with each Secret that the run reads (T16).
+	// Request is any string; a new value runs at once, as with each Secret that is read (T16).
 	Request string `json:"request,omitempty"`
 
 	Module             Module                     `json:"module"`
@@ -59,15 +56,13 @@ type Spec struct {
 	Variables          map[string]json.RawMessage `json:"variables,omitempty"`
 	VariablesFrom      []VariablesFrom            `json:"variablesFrom,omitempty"` // override Variables
 	State              State                      `json:"state"`
-	// Encryption is the key of a Secret with a configuration of OpenTofu's encryption of
-	// state and plans, as TF_ENCRYPTION takes it.
+	// Encryption is a Secret's key with OpenTofu's TF_ENCRYPTION.
 	Encryption *SecretKey `json:"encryption,omitempty"`
 	// CLIConfigSecret names a Secret with the one key okara.tfrc, a CLI configuration.
 	CLIConfigSecret string `json:"cliConfigSecret,omitempty"`
 
 	Approval Approval `json:"approval,omitempty"`
-	// Gate is the URL at which tofu-controller shows each plan of a Manual run to the
-	// plan gate of the operator. Without it no plan can be approved by [Executor].
+	// Gate is the URL at which Manual plans are shown to the gate; without it none is approved.
 	Gate string `json:"gate,omitempty"`
 
 	Interval      metav1.Duration `json:"interval,omitzero"`      // between two runs; 0: 10m
@@ -81,8 +76,7 @@ type Spec struct {
 	Suspend bool `json:"suspend,omitempty"`
 	// Keep leaves the resources in place when the run is deleted.
 	Keep bool `json:"keep,omitempty"`
-	// Leaves are addresses that the deletion leaves behind by its module. The Terraform keeps
-	// them for Status.Left.
+	// Leaves are addresses that deletion leaves behind, for Status.Left.
 	Leaves []string `json:"leaves,omitempty"`
 
 	HealthChecks []HealthCheck `json:"healthChecks,omitempty"` // after each run

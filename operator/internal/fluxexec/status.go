@@ -42,16 +42,14 @@ type Status struct {
 	Attempt string // of the objects; if it differs from Spec.Attempt, that attempt has not started
 	Lock    string // ID of the lock of the state that blocks the run
 
-	// Failure is why the last try failed. It is zero if that succeeded, or if no failure
-	// is known since the last change. Before the first try it may be the failure of the
-	// source.
+	// Failure is why the last try failed, zero if none is known since the last change; at first it
+	// may be the source's.
 	Failure Failure
 
 	Plan *Plan // the plan that waits, if Planned
 	// Failures counts the failures since the last change, except those of a destroy.
 	Failures int64
-	// FailedAt is when the last try of a destroy failed, in RFC 3339. It is "" if none
-	// failed, or if the next one is in progress. tofu-controller does not count them.
+	// FailedAt is when the last destroy failed, in RFC 3339, or "".
 	FailedAt string
 	// Left are the addresses that a destroy left behind. It is called failed then.
 	Left []string
@@ -74,8 +72,7 @@ func reportedFailure(o *unstructured.Unstructured, ready fluxobj.Condition) Fail
 	return Failure{ready.Reason, text.Head(ready.Message)}
 }
 
-// failureOf returns the failure that an object of Flux reports, or zero if there is none
-// or the object is nil.
+// failureOf returns the failure that an object of Flux reports, or zero.
 func failureOf(o *unstructured.Unstructured) Failure {
 	if o == nil {
 		return Failure{}
@@ -96,8 +93,7 @@ type Plan struct {
 	ConfigMap  string // its key tfplan holds the text; a long plan is in several, found by labels
 }
 
-// TurnedAway reports whether okara serve refused the run its state. OpenTofu shows only
-// the status code of the response, 409, and not its text.
+// TurnedAway reports whether okara serve refused the state: OpenTofu shows only 409.
 func (s Status) TurnedAway() bool { return strings.Contains(s.Message, " 409") }
 
 // statusOf returns the common part of the status of a Terraform or HelmRelease.
@@ -156,8 +152,7 @@ func (s Spec) observe(live *unstructured.Unstructured) Status {
 // sourceFails reports whether a reason is about the source, which Apply ensures.
 func sourceFails(reason string) bool { return reason == "ArtifactFailed" || reason == "SourceNotReady" }
 
-// lock returns the ID of the lock that blocked the last try. The condition StateLocked
-// remains after the lock is gone.
+// lock returns the lock that blocked the last try, which may be gone.
 func (s *Spec) lock(live *unstructured.Unstructured, conditions map[string]fluxobj.Condition) string {
 	id := fluxobj.Text(live, "status", "lock", "pending")
 	if id == "" || !conditions["StateLocked"].True() || !conditions["Ready"].False() || !strings.Contains(conditions["Ready"].Message, id) {
@@ -169,9 +164,8 @@ func (s *Spec) lock(live *unstructured.Unstructured, conditions map[string]fluxo
 // isPinned reports whether a revision has the module digest of the run (T3).
 func (s *Spec) isPinned(revision string) bool { return strings.HasSuffix(revision, s.Module.Digest) }
 
-// isApplied reports whether a Terraform matches its spec and the module of the run. A plan
-// without changes is not applied and moves only lastPlannedRevision. A run that only
-// compares has no plan.
+// isApplied reports whether a Terraform matches its spec and module. A plan without changes moves
+// only lastPlannedRevision; a comparing run has no plan.
 func (s *Spec) isApplied(live *unstructured.Unstructured) bool {
 	planned := fluxobj.Text(live, "status", "lastPlannedRevision")
 	current := s.isPinned(planned) || planned == "" && s.Approval == ApprovalNone
@@ -179,8 +173,7 @@ func (s *Spec) isApplied(live *unstructured.Unstructured) bool {
 	return fluxobj.Conditions(live)["Ready"].True() && fluxobj.Observed(live) && current && !pending
 }
 
-// isWaiting reports whether a plan waits for approval (T8): a plan is briefly pending even if
-// it needs none.
+// isWaiting reports whether a plan waits (T8), not just briefly.
 func (s *Spec) isWaiting(live *unstructured.Unstructured) bool {
 	force, _, _ := unstructured.NestedBool(live.Object, "spec", "force")
 	only, _, _ := unstructured.NestedBool(live.Object, "spec", "planOnly")

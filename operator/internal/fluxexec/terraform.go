@@ -119,8 +119,7 @@ func (s Spec) outputsIn(ctx context.Context, c client.Client) (*corev1.Secret, e
 	return secret, err
 }
 
-// removeRest removes the Secret of the outputs if tofu-controller wrote it, which then made the
-// Terraform its owner.
+// removeRest removes the outputs' Secret, if tofu-controller wrote it.
 func (s Spec) removeRest(ctx context.Context, c fluxobj.Client) (gone bool, err error) {
 	secret, err := s.outputsIn(ctx, c.Client)
 	if err != nil || secret == nil {
@@ -161,8 +160,7 @@ const typeString = `"string"`
 // typeSuffix marks the key that holds the type of an output that is not a string.
 const typeSuffix = "__type"
 
-// ReadOutputs reads the outputs from the Secret that tofu-controller writes (T6). A
-// string is stored as it is; any other value is JSON, with its type under NAME__type.
+// ReadOutputs reads tofu-controller's Secret (T6): a string as it is, else JSON with NAME__type.
 func ReadOutputs(data map[string][]byte) (map[string]Output, error) {
 	all := map[string]Output{}
 	for name, value := range data {

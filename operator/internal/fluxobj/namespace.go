@@ -26,8 +26,7 @@ import (
 )
 
 const (
-	// Account is the default account that runs modules. Its ClusterRole, the binding of
-	// that, and the NetworkPolicy have the same name.
+	// Account runs modules by default; its ClusterRole, binding and NetworkPolicy have its name.
 	Account = "okara-runner"
 	// secretsRole is the ClusterRole that reads and writes Secrets, and its binding.
 	secretsRole = "okara-operator-secrets"
@@ -52,8 +51,7 @@ type RunNamespace struct {
 	Account     string            // the account that runs modules; "": [Account]
 	Annotations map[string]string // of the account, such as a role at a cloud provider
 	Network     RunNetwork
-	// Charts says that charts are installed: the account may edit the namespace, by the
-	// ClusterRole edit, and the installed resources are reachable from everywhere.
+	// Charts: the account may edit the namespace, whose resources are reachable from everywhere.
 	Charts bool
 }
 
@@ -71,8 +69,7 @@ func (h RunNamespace) accountRole() string {
 	return Account
 }
 
-// EnsureNamespace creates the namespace for the runs of an object, or updates its labels.
-// If another owner created it, the error is a [*TakenError].
+// EnsureNamespace makes or labels the namespace of an object's runs; another's: [*TakenError].
 func EnsureNamespace(ctx context.Context, c client.Client, name string, uid types.UID, labels map[string]string) error {
 	_, err := Write(ctx, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, uid, func(ns *corev1.Namespace) error {
 		if ns.DeletionTimestamp != nil {
@@ -88,9 +85,8 @@ func EnsureNamespace(ctx context.Context, c client.Client, name string, uid type
 	return err
 }
 
-// DeleteNamespace deletes a namespace that [EnsureNamespace] created, and reports whether
-// it is gone. It first removes the label of run namespaces, which prevents deletion. A
-// namespace of another owner stays, and counts as gone.
+// DeleteNamespace deletes what [EnsureNamespace] made, its label first, and reports whether it is
+// gone. Another's counts as gone.
 func DeleteNamespace(ctx context.Context, c client.Client, name string, uid types.UID) (gone bool, err error) {
 	ns := &corev1.Namespace{}
 	err = c.Get(ctx, client.ObjectKey{Name: name}, ns)
@@ -106,8 +102,7 @@ func DeleteNamespace(ctx context.Context, c client.Client, name string, uid type
 	return Delete(ctx, c, ns, uid)
 }
 
-// Provision creates or updates what a run needs in its namespace. If an object belongs to
-// another owner, the error is a [*TakenError].
+// Provision makes what a run needs in its namespace; another's object: [*TakenError].
 func (h RunNamespace) Provision(ctx context.Context, c client.Client) error {
 	if err := ensureBound(ctx, c, h.Name); err != nil {
 		return err
@@ -126,8 +121,7 @@ func (h RunNamespace) Provision(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// Objects returns the namespace and what [RunNamespace.Provision] creates in it, except
-// the binding that gives the operator access to its Secrets. It is pure.
+// Objects returns the namespace and what is made in it, but the Secrets' binding. It is pure.
 func (h RunNamespace) Objects() []client.Object {
 	all := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.Name, Labels: map[string]string{v1alpha1.LabelRuns: ""}}}}
 	all = append(all, h.emptyObjects()...)
@@ -172,16 +166,14 @@ func (h RunNamespace) fillObject(o client.Object) {
 	}
 }
 
-// nodeDNS is the address of a node-local DNS cache: the only link-local address that runs
-// need.
+// nodeDNS is a node-local DNS cache, the one link-local address that runs need.
 const nodeDNS = "169.254.20.10/32"
 
 // apiServer is the port of API servers that run on nodes of the cluster.
 const apiServer = 6443
 
-// policy allows ingress from tofu-controller, and egress to all but link-local addresses.
-// Cilium matches neither pods nor nodes by addresses (cilium/cilium#20550, #35212): pods
-// are selected, and API servers on nodes are reached by their port.
+// policy allows ingress from tofu-controller, egress to all but link-local. Cilium matches no pods
+// or nodes by address (cilium/cilium#20550, #35212): pods by selector, API servers by port.
 func (n RunNetwork) policy() networkingv1.NetworkPolicySpec {
 	from := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: cmp.Or(n.Flux, defaultFlux)}}
 	port := func(p corev1.Protocol, number int32) networkingv1.NetworkPolicyPort {
@@ -203,8 +195,7 @@ func (n RunNetwork) policy() networkingv1.NetworkPolicySpec {
 	}
 }
 
-// NotAllowedError says that no administrator has marked a namespace as a tenant's. The
-// reason of a condition is [v1alpha1.ReasonNamespaceNotAllowed].
+// NotAllowedError: no administrator marked the namespace ([v1alpha1.ReasonNamespaceNotAllowed]).
 type NotAllowedError struct{ Namespace string }
 
 func (e *NotAllowedError) Error() string {
@@ -218,23 +209,20 @@ func NamespaceMeta(name string) *metav1.PartialObjectMetadata {
 	return ns
 }
 
-// Namespace reads the metadata of a namespace. The result has the name even after an
-// error.
+// Namespace reads a namespace's metadata; the name is there even after an error.
 func Namespace(ctx context.Context, c client.Reader, name string) (*metav1.PartialObjectMetadata, error) {
 	ns := NamespaceMeta(name)
 	return ns, c.Get(ctx, client.ObjectKey{Name: name}, ns)
 }
 
-// Adopts reports whether an administrator allows the objects of a namespace to adopt what
-// was created for earlier objects.
+// Adopts reports whether a namespace's objects may adopt what earlier ones made.
 func Adopts(ctx context.Context, c client.Reader, namespace string) bool {
 	ns, err := Namespace(ctx, c, namespace)
 	return err == nil && ns.Annotations[v1alpha1.AnnotationAdopt] == "true"
 }
 
-// Enter gives the operator access to the Secrets of a namespace that an administrator
-// marked as a tenant's. Without the mark the error is a [*NotAllowedError]; otherwise
-// creating a namespace would be enough to hand out its Secrets.
+// Enter gives the operator a tenant namespace's Secrets; unmarked: [*NotAllowedError], or making a
+// namespace would hand them out.
 func Enter(ctx context.Context, c client.Client, namespace string) error {
 	ns, err := Namespace(ctx, c, namespace)
 	if err != nil {
@@ -255,8 +243,7 @@ func ensureBound(ctx context.Context, c client.Client, namespace string) error {
 	return err
 }
 
-// Bind gives the operator access to the Secrets of a namespace. The caller must first
-// check that this is allowed. It reads nothing.
+// Bind gives the operator a namespace's Secrets; the caller checks. It reads nothing.
 func Bind(ctx context.Context, c client.Client, namespace string) error {
 	var self authenticationv1.SelfSubjectReview
 	if err := c.Create(ctx, &self); err != nil {
@@ -269,8 +256,7 @@ func Bind(ctx context.Context, c client.Client, namespace string) error {
 	}))
 }
 
-// Unbind revokes the operator's access to the Secrets of a namespace. reader reads the
-// current objects, without a cache. If reading is forbidden, there is no such right.
+// Unbind revokes that. reader has no cache; forbidden reading means no such right.
 func Unbind(ctx context.Context, reader client.Reader, c client.Client, namespace string) error {
 	b := &rbacv1.RoleBinding{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: secretsRole}, b)
@@ -298,10 +284,8 @@ const boundsPolicy = "okara-self"
 // ErrUnbounded says that no policy bounds what the operator writes.
 var ErrUnbounded = errors.New("the admission policies of the chart are not in force for this account")
 
-// Bounded returns nil if the API server keeps the operator from what it must not do.
-// Without that, the rights that runs need would amount to those of a cluster
-// administrator. It attempts a dry-run create of a namespace that the operator must not
-// create.
+// Bounded returns nil if the API server keeps the operator from what it must not do, tried by a dry
+// run: else the rights of runs are those of an administrator.
 func Bounded(ctx context.Context, c client.Client) error {
 	err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "okara-bounds-", Labels: map[string]string{v1alpha1.LabelTenant: ""},

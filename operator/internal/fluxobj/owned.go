@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TakenError says that an existing object was not created by the operator. The reason of
-// a condition is [v1alpha1.ReasonNameTaken].
+// TakenError: an object is not the operator's ([v1alpha1.ReasonNameTaken]).
 type TakenError struct {
 	Kind string
 	Key  client.ObjectKey
@@ -27,8 +26,7 @@ func (e *TakenError) Error() string {
 	return fmt.Sprintf("%s %s exists and is not okara's: delete or rename it", e.Kind, e.Key.Name)
 }
 
-// Ours reports whether the operator created an object for the one with the UID, or for
-// itself if uid is "".
+// Ours reports whether the operator made an object for the UID, or for itself (uid "").
 func Ours(o client.Object, uid types.UID) bool {
 	_, managed := o.GetLabels()[v1alpha1.LabelManaged]
 	return managed && o.GetLabels()[v1alpha1.LabelUID] == string(uid)
@@ -42,8 +40,7 @@ func Mark(o client.Object, uid types.UID) {
 	}
 }
 
-// Labels returns labels together with those that [Mark] sets, or labels alone if uid is
-// "".
+// Labels returns labels with those of [Mark], unless uid is "".
 func Labels(own map[string]string, uid types.UID) map[string]string {
 	if uid == "" {
 		return own
@@ -51,10 +48,8 @@ func Labels(own map[string]string, uid types.UID) map[string]string {
 	return labels.Merge(own, labels.Set{v1alpha1.LabelManaged: "", v1alpha1.LabelUID: string(uid)})
 }
 
-// Write creates the object, or updates it as set changes it, and reports whether that
-// changed anything. o then holds the result. If the object is not ours, the error is a
-// [*TakenError]. If set fails, nothing is written. c must read the current objects,
-// without a cache.
+// Write makes or updates an object by set, and reports a change; o has the result. Not ours:
+// [*TakenError]. If set fails nothing is written. c has no cache.
 func Write[T client.Object](ctx context.Context, c client.Client, o T, uid types.UID, set func(T) error) (changed bool, err error) {
 	key := client.ObjectKeyFromObject(o)
 	err = c.Get(ctx, key, o)
@@ -82,8 +77,7 @@ func Write[T client.Object](ctx context.Context, c client.Client, o T, uid types
 	return true, c.Update(ctx, o)
 }
 
-// Delete removes an object that is ours and reports whether it is gone. An object of
-// another owner stays, and counts as gone.
+// Delete removes our object, and reports whether it is gone; another's counts as gone.
 func Delete(ctx context.Context, c client.Client, o client.Object, uid types.UID) (gone bool, err error) {
 	err = c.Get(ctx, client.ObjectKeyFromObject(o), o)
 	if apierrors.IsNotFound(err) || err == nil && !Ours(o, uid) {

@@ -10,8 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// SourceVersion is the API version of sources, and OCIKind the kind of those in
-// registries.
+// SourceVersion is the sources' API version, OCIKind the kind in registries.
 const (
 	SourceVersion = "source.toolkit.fluxcd.io/v1"
 	OCIKind       = "OCIRepository"

@@ -25,8 +25,7 @@ import (
 // Owner is the field owner of the operator's writes.
 const Owner = "okara-operator"
 
-// annotationSum holds the digest of what was written last. Fields that were removed from
-// the desired object since cannot be detected in any other way.
+// annotationSum has the digest of the last write, to find fields removed since.
 const annotationSum = "okara.dev/applied"
 
 // MissingError says that the cluster does not serve a kind.
@@ -36,8 +35,7 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("the cluster has no kind %s: install the Flux controller that provides it", e.Kind)
 }
 
-// Convert converts a value that encodes as JSON to an object of the cluster, without a
-// status.
+// Convert makes an object of what encodes as JSON, without status.
 func Convert(o any) (*unstructured.Unstructured, error) {
 	u, _, err := convert(o)
 	return u, err
@@ -81,21 +79,18 @@ func With(all map[string]string, key, value string) map[string]string {
 	return all
 }
 
-// SameSource reports whether live was last written with the same content as want, which
-// [Encode] returned.
+// SameSource reports whether live was last written as want, of [Encode].
 func SameSource(live, want *unstructured.Unstructured) bool {
 	return live.GetAnnotations()[annotationSum] == want.GetAnnotations()[annotationSum]
 }
 
-// Client reads and writes objects of one UID. It reads the current objects, without a
-// cache.
+// Client reads and writes one UID's objects, without cache.
 type Client struct {
 	client.Client
 	UID types.UID
 }
 
-// Get returns an object, or nil if it does not exist. For an object that is not ours, it
-// returns the object and a [*TakenError].
+// Get returns an object or nil; not ours: with a [*TakenError].
 func (c Client) Get(ctx context.Context, apiVersion, kind string, key client.ObjectKey) (*unstructured.Unstructured, error) {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion(apiVersion)
@@ -112,8 +107,7 @@ func (c Client) Get(ctx context.Context, apiVersion, kind string, key client.Obj
 	return o, nil
 }
 
-// Write creates or updates an object to match want, and returns the result. live is the
-// result of [Client.Get].
+// Write makes an object match want, from live of [Client.Get].
 func (c Client) Write(ctx context.Context, live, want *unstructured.Unstructured) (now *unstructured.Unstructured, changed bool, err error) {
 	if live != nil && SameSource(live, want) && CoversValue(live.Object, want.Object) {
 		return live, false, nil
@@ -139,8 +133,7 @@ func (c Client) Ensure(ctx context.Context, want *unstructured.Unstructured) (no
 	return c.Write(ctx, live, want)
 }
 
-// Clean deletes an object that is ours, and reports whether it is gone. An object of
-// another owner stays, and counts as gone.
+// Clean deletes our object, and reports whether it is gone; another's counts as gone.
 func (c Client) Clean(ctx context.Context, apiVersion, kind string, key client.ObjectKey) (gone bool, err error) {
 	live, err := c.Get(ctx, apiVersion, kind, key)
 	switch {
@@ -158,8 +151,7 @@ func IsTaken(err error) bool {
 	return is
 }
 
-// ownFields transfers fields that the create or a patch set to the field owner of applies.
-// Otherwise later applies would not remove them.
+// ownFields transfers fields to the owner of applies, or later ones would not remove them.
 func (c Client) ownFields(ctx context.Context, live *unstructured.Unstructured) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error { // Flux writes statuses meanwhile
 		whole, err := c.Get(ctx, live.GetAPIVersion(), live.GetKind(), client.ObjectKeyFromObject(live))
@@ -174,8 +166,7 @@ func (c Client) ownFields(ctx context.Context, live *unstructured.Unstructured) 
 	})
 }
 
-// Change merges a patch into an object. It fails if the object has changed since it was
-// read.
+// Change merges a patch into an object that has not changed since.
 func (c Client) Change(ctx context.Context, live *unstructured.Unstructured, how map[string]any) error {
 	metadata, _ := how["metadata"].(map[string]any)
 	if metadata == nil {
@@ -203,14 +194,12 @@ func missingError(err error, o *unstructured.Unstructured) error {
 	return err
 }
 
-// isUnserved reports whether an error says that the kind, and not just the object, does
-// not exist: the kind was removed after this process had discovered it.
+// isUnserved reports whether the kind does not exist, removed since discovery.
 func isUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// CoversValue reports whether live contains all of want. It may contain more, from defaults
-// and controllers.
+// CoversValue reports whether live has all of want, with defaults besides.
 func CoversValue(live, want any) bool {
 	switch want := want.(type) {
 	case nil:

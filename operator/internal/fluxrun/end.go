@@ -14,11 +14,9 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// End takes the next step of ending a run, and reports whether nothing is left of it. now
-// is the status while its Terraform or HelmRelease still exists. Errors, besides those of
-// Prepare and Hold, are [*runaccess.KeptError] for a state that cannot be deleted. If the
-// state belongs to another owner by now, nothing is destroyed: the Terraform is removed
-// without a run.
+// End takes the next step of ending a run, and reports whether nothing is left. now is the status
+// while something is. Errors: of Prepare and Hold, and [*runaccess.KeptError] for a state that
+// stays. If the state is another's, nothing is destroyed.
 func (r *Runner) End(ctx context.Context, run *Run) (gone bool, now fluxexec.Status, err error) {
 	run.ends = true
 	now, err = r.Flux.Observe(ctx, run.Work())
@@ -43,8 +41,7 @@ func (r *Runner) End(ctx context.Context, run *Run) (gone bool, now fluxexec.Sta
 	return gone, now, err
 }
 
-// destroy takes the next step of destroying what Flux carries out, and reports whether it
-// is gone.
+// destroy takes the next step of a destroy, and reports whether all is gone.
 func (r *Runner) destroy(ctx context.Context, run *Run, now fluxexec.Status) (gone bool, err error) {
 	if run.Module != nil {
 		err := r.Access.Check(ctx, run.Access)
@@ -69,9 +66,8 @@ func (r *Runner) destroy(ctx context.Context, run *Run, now fluxexec.Status) (go
 	return r.Flux.Destroy(ctx, run.Work())
 }
 
-// Abandon takes the next step of abandoning the resources of a run, and reports whether
-// nothing is left in the cluster. The Terraform is removed without a run, and the state
-// stays.
+// Abandon takes the next step of giving up resources, and reports whether the cluster has nothing.
+// The Terraform goes without a run, the state stays.
 func (r *Runner) Abandon(ctx context.Context, run *Run) (gone bool, err error) {
 	if gone, err := r.Flux.Drop(ctx, run.Work()); err != nil || !gone {
 		return false, err
@@ -79,8 +75,7 @@ func (r *Runner) Abandon(ctx context.Context, run *Run) (gone bool, err error) {
 	return r.cleanRun(ctx, run)
 }
 
-// cleanRun removes what a run left in the cluster after its Terraform is gone, and reports
-// whether everything is removed.
+// cleanRun removes what a run left after its Terraform, and reports whether all is gone.
 func (r *Runner) cleanRun(ctx context.Context, run *Run) (gone bool, err error) {
 	gone, err = r.removeCopies(ctx, run)
 	if !apierrors.IsForbidden(err) {
@@ -109,9 +104,8 @@ func (r *Runner) removeCopies(ctx context.Context, run *Run) (gone bool, err err
 	return gone && deleted, err
 }
 
-// isClosed reports whether nothing of a run is left in its namespace, or will be: the
-// namespace is gone, is being deleted, or was to be the run's alone. In the last case it
-// is removed as a whole, or belongs to another owner.
+// isClosed reports whether nothing of a run is, or will be, in its namespace: gone, going, or the
+// run's alone, which goes whole.
 func (r *Runner) isClosed(ctx context.Context, run *Run) (bool, error) {
 	ns := &corev1.Namespace{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: fluxexec.Namespace(run.Work())}, ns)

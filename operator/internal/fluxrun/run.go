@@ -51,11 +51,9 @@ type Run struct {
 	EnsureNamespace func(ctx context.Context) error
 	// Adopts reports whether to adopt a state that already exists. nil means no.
 	Adopts func(ctx context.Context) bool
-	// Request combines values that change with the token and with the copies into the
-	// request of a module. nil means that only the first counts.
+	// Request combines what changes with token and copies; nil: the first counts.
 	Request func(ready, copies string) string
-	// Hold is called with the current status before each step of a destroy. An error
-	// delays the destroy. nil never delays it.
+	// Hold is called before each step of a destroy; an error delays it. nil: never.
 	Hold func(ctx context.Context, now fluxexec.Status) error
 
 	ends bool
@@ -82,8 +80,7 @@ type Copy struct {
 // soon is the retry delay after errors that a user may be about to correct.
 const soon = 5 * time.Second
 
-// Prepare ensures everything that a run reads, and returns when it has to be prepared
-// again, or 0 if nothing of it expires.
+// Prepare ensures what a run reads, and returns when again; 0: nothing expires.
 func (r *Runner) Prepare(ctx context.Context, run *Run) (renew time.Duration, err error) {
 	if run.EnsureNamespace != nil {
 		if err := run.EnsureNamespace(ctx); err != nil {
@@ -124,9 +121,8 @@ type Applied struct {
 	Renew   time.Duration // the delay after which it has to be prepared again
 }
 
-// Apply prepares a run, creates or updates its objects, and returns its status. If the
-// state belongs to another owner by now, no further run starts, and the error is a
-// [*runaccess.NotOwnerError].
+// Apply prepares a run, writes its objects, and returns its status. If the state is another's:
+// [*runaccess.NotOwnerError], and no run.
 func (r *Runner) Apply(ctx context.Context, run *Run) (now Applied, err error) {
 	if now.Renew, err = r.Prepare(ctx, run); err != nil {
 		return now, r.stop(ctx, run, err)
@@ -156,8 +152,7 @@ func ownershipLost(err error) bool {
 	return ok
 }
 
-// copySecrets writes the Secrets that a run reads to its namespace, and returns a value that
-// changes with them.
+// copySecrets copies a run's Secrets, and returns a value that changes with them.
 func (r *Runner) copySecrets(ctx context.Context, run *Run) (versions string, err error) {
 	var all []string
 	for _, c := range run.Copies {
@@ -185,8 +180,7 @@ func withEnv(m *fluxexec.Spec, s *corev1.Secret) {
 	}
 }
 
-// copy copies one Secret. If the Secret was deleted first, a destroy uses the existing
-// copy.
+// copy copies a Secret; a destroy uses the copy of a deleted one.
 func (r *Runner) copy(ctx context.Context, run *Run, c Copy) (*corev1.Secret, error) {
 	work := run.Work()
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: fluxexec.Namespace(work), Name: c.Name}}
@@ -223,8 +217,7 @@ func (r *Runner) values(ctx context.Context, c Copy) (map[string][]byte, error) 
 	return data, nil
 }
 
-// Explain returns what an error of a run means for its user. It returns false for errors
-// that are just retried.
+// Explain returns what an error means for users; false: it is just retried.
 func Explain(err error) (*verdict.Problem, bool) {
 	if p, ok := errors.AsType[*verdict.Problem](err); ok {
 		return p, true

@@ -22,8 +22,7 @@ import (
 // attemptsAtOnce bounds how many attempts are advanced at the same time.
 const attemptsAtOnce = 8
 
-// advanceAttempts advances the attempts that are running according to the statuses, and reports
-// their progress to the machine. Other attempts are not touched.
+// advanceAttempts advances running attempts by their statuses, and reports to the machine.
 func advanceAttempts(ctx context.Context, p *reconciliation) {
 	var g errgroup.Group
 	g.SetLimit(attemptsAtOnce)
@@ -134,25 +133,20 @@ type Attempt struct {
 	Cancelled bool   // a user asked to end it early
 }
 
-// Executor carries out attempts. Each method may be repeated: the same Ref is one run,
-// and finished work is not repeated.
+// Executor carries out attempts, repeatably: the same Ref is one run.
 type Executor interface {
-	// Run advances an attempt of the kinds apply, plan and drift, and returns its status.
-	// It never waits.
+	// Run advances an apply, plan or drift, and returns its status, without waiting.
 	Run(ctx context.Context, a Attempt) (run.Status, error)
-	// Destroy takes the next step to destroy all that an instance made, and returns the
-	// status. Ended with [lifecycle.Done] means that nothing is left, not even the state.
+	// Destroy takes the next step; Ended with [lifecycle.Done]: nothing is left, state included.
 	Destroy(ctx context.Context, a Attempt) (run.Status, error)
 	// Cancel asks an attempt to end early; Run reports when it has.
 	Cancel(ctx context.Context, a Attempt) error
-	// Release orphans what an instance made, and reports whether nothing manages it any
-	// more.
+	// Release orphans what an instance made, and reports whether nothing manages it.
 	Release(ctx context.Context, a Attempt) (bool, error)
 }
 
-// Preview returns the first attempt for an Instance of a Template with a version of its
-// module, and the labels of the namespace in which it runs. It has no side effects. The
-// error is for the author of the Template or the Instance.
+// Preview returns the first attempt for an Instance of a module's version, and its namespace's
+// labels, without effect. The error is for the author.
 func (s Settings) Preview(tmpl *v1alpha1.Template, o *v1alpha1.Instance, version template.Source, m template.Module) (a Attempt, labels map[string]string, err error) {
 	t, err := readTemplate(tmpl, s.knownConfig())
 	if err != nil {

@@ -20,8 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// Settings apply to all templates and instances, and come from the file that operator and
-// portal share.
+// Settings are for all instances, from the file of operator and portal.
 type Settings struct {
 	Namespace string // of Templates, Instances and Approvals
 	Defaults  template.Defaults
@@ -36,9 +35,8 @@ func (s Settings) knownConfig() template.Known {
 	return template.Known{Config: slices.Sorted(maps.Keys(s.Config))}
 }
 
-// Catalog has the templates defined by the Template objects of a namespace. Their statuses
-// describe the modules: a portal with access to the cluster alone needs no registry. It is
-// safe for concurrent use.
+// Catalog has a namespace's Templates. Their statuses describe the modules: a portal needs no
+// registry. It is safe for concurrent use.
 type Catalog struct {
 	settings Settings
 	reader   client.Reader // a cache
@@ -83,8 +81,7 @@ func (c *Catalog) All() []template.Entry {
 	return all
 }
 
-// Known returns the templates by name, and whether they could be listed. If not, a name
-// without a template may be of one that exists.
+// Known returns the templates by name, and whether all could be listed.
 func (c *Catalog) Known() (all []template.Entry, complete bool) {
 	var list v1alpha1.TemplateList
 	if err := c.reader.List(context.Background(), &list, client.InNamespace(c.settings.Namespace)); err != nil {
@@ -168,8 +165,7 @@ func (c *Catalog) cachedEntry(o *v1alpha1.Template) *template.Entry {
 	return e
 }
 
-// templateEntry makes a template of an object and its status. If it cannot be launched, its
-// Problem says why.
+// templateEntry makes a template of an object and its status; Problem: why it cannot launch.
 func (s Settings) templateEntry(o *v1alpha1.Template) *template.Entry {
 	e := &template.Entry{Template: &template.Template{Name: templateName(o.Name)}, From: "Template " + o.Name}
 	t, err := readTemplate(o, s.knownConfig())
@@ -214,8 +210,7 @@ func (s Settings) templateEntry(o *v1alpha1.Template) *template.Entry {
 	return e
 }
 
-// schemaOf is the schema of a template's parameters. None may be sensitive, because objects
-// of the cluster hold parameters in clear text.
+// schemaOf is the parameters' schema, none sensitive: objects are in clear text.
 func schemaOf(t *template.Template, inputs json.RawMessage, outputs map[string]bool) (*template.Schema, error) {
 	s, err := template.NewSchema(t, template.Module{Inputs: inputs, Outputs: outputs})
 	if err != nil {

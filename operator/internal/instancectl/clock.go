@@ -9,12 +9,10 @@ import (
 	"time"
 )
 
-// clocksApart is how far the clocks of this machine and of the API server may differ while
-// instances expire: a wrong clock must not destroy everything.
+// clocksApart is how far machine and API server may differ while instances expire.
 const clocksApart = 5 * time.Minute
 
-// Clock is the time of the API server, from the Date header of its responses. The zero
-// value is the clock of this machine until the first response.
+// Clock is the API server's time, by Date; at first this machine's.
 type Clock struct {
 	Here func() time.Time // of this machine; nil: time.Now
 

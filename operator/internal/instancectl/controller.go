@@ -46,8 +46,7 @@ type Options struct {
 	Observe     time.Duration // how often running attempts are checked; 0: 2 s
 }
 
-// Controller runs the lifecycle of instances in the leader of the operator, as one
-// reconcile after the other over all objects.
+// Controller runs the instances' lifecycle on the leader, one reconcile at a time.
 type Controller struct {
 	Options
 	client  client.Client // reads from a cache
@@ -75,8 +74,7 @@ func NewController(c, live client.Client, recorder events.EventRecorder, o Optio
 	}
 }
 
-// Setup adds the controllers of Templates and Instances to a manager. live must read from
-// the API server, not from a cache.
+// Setup adds the controllers of Templates and Instances; live has no cache.
 func Setup(mgr ctrl.Manager, live client.Client, o Options) error {
 	c := NewController(mgr.GetClient(), live, mgr.GetEventRecorder("okara-operator"), o)
 	request := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: o.Namespace, Name: "instances"}}
@@ -99,8 +97,7 @@ func Setup(mgr ctrl.Manager, live client.Client, o Options) error {
 	return (&resolver{mgr.GetClient(), o, live, c.events}).setup(mgr)
 }
 
-// Reconcile does all that is due, and returns after how long more may be due. After an
-// error it must be called again.
+// Reconcile does what is due, and returns when more may be; after an error again.
 func (c *Controller) Reconcile(ctx context.Context) (time.Duration, error) {
 	p, err := c.beginReconcile(ctx)
 	if err != nil {

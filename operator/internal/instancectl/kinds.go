@@ -35,8 +35,7 @@ func (k Kinds) Kinds() []api.Kind {
 	return all
 }
 
-// kindDoc is a definition as the portal shows it. If the operator has not created the
-// kind, Invalid says why.
+// kindDoc is a definition as the portal shows it; Invalid: why there is no kind.
 func kindDoc(def *v1alpha1.ModuleKind) api.Kind {
 	s := &def.Spec
 	d := &def.Spec.Dashboard

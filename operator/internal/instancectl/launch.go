@@ -21,8 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// create launches a template: it claims a free member of the pool, or creates an
-// Instance.
+// create launches a template: a pool's free member, or an Instance.
 func (s *Store) create(ctx context.Context, c lifecycle.Command, e lifecycle.Create) (lifecycle.Answer, error) {
 	if e.Forced {
 		return lifecycle.Answer{}, fmt.Errorf("%w: the limits of a template cannot be exceeded on a cluster: change the Template", errors.ErrUnsupported)
@@ -94,8 +93,7 @@ func (s *Store) assign(o *v1alpha1.Instance, c lifecycle.Command, e lifecycle.Cr
 	}
 }
 
-// makeInstance creates an Instance. If it exists already, the same request created it, or another
-// one with its key.
+// makeInstance makes an Instance, unless this request or one with its key did.
 func (s *Store) makeInstance(ctx context.Context, c lifecycle.Command, e lifecycle.Create, answer lifecycle.Answer) (lifecycle.Answer, error) {
 	id := answer.Record.ID
 	if c.Key != "" {

@@ -14,12 +14,10 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// unseenFor bounds how long an object written here counts that the cache does not show: it
-// may have been deleted meanwhile.
+// unseenFor bounds how long a written object counts that the cache does not show.
 const unseenFor = time.Minute
 
-// overlay holds the Instances that this process wrote, until its cache shows them. The zero
-// value is empty. It is safe for concurrent use.
+// overlay holds written Instances until the cache shows them. It is safe for concurrent use.
 type overlay struct {
 	mu    sync.Mutex
 	wrote map[types.UID]written

@@ -20,8 +20,7 @@ const issuerCluster = "kubernetes"
 // portalPrefix begins the names of users of the portal.
 const portalPrefix = "portal:"
 
-// Users map names of the cluster to users of the portal: prefix and a subject is that
-// subject of the issuer. A user is then one actor, in the cluster and in the portal.
+// Users map names of the cluster to the portal's: a prefix and a subject. Both are one actor.
 type Users []userIssuer
 
 type userIssuer struct{ prefix, issuer string }
@@ -77,8 +76,7 @@ func (u Users) owner(o *v1alpha1.Instance) template.Owner {
 	return is
 }
 
-// maybeSame reports whether two actors could be one user whom the cluster and the portal
-// know by different names. Service accounts are not users.
+// maybeSame reports whether two actors could be one person; service accounts are none.
 func maybeSame(a, b lifecycle.Actor) bool {
 	person := func(a lifecycle.Actor) bool {
 		return a.Issuer == issuerCluster && a.Subject != "" && !strings.HasPrefix(a.Subject, "system:serviceaccount:")

@@ -25,8 +25,7 @@ import (
 // maxStored bounds the record of one object with its templates, in bytes.
 const maxStored = 256 << 10
 
-// recordIn returns the record in the status of an Instance and the templates that it needs,
-// by digest; nil: the operator has not seen the Instance yet.
+// recordIn returns an Instance's record and templates by digest; nil: not seen yet.
 func recordIn(o *v1alpha1.Instance) (*lifecycle.Record, map[string]*template.Template, error) {
 	if o.Status.Record == nil {
 		return nil, nil, nil
@@ -51,8 +50,7 @@ func recordIn(o *v1alpha1.Instance) (*lifecycle.Record, map[string]*template.Tem
 	return d.Records[o.Name], d.Templates, nil
 }
 
-// statusFor returns the status of an Instance whose record in d is r. Fields that a record
-// does not determine (observedGeneration, handled, namespace) stay.
+// statusFor returns the status for record r in d; what a record does not determine stays.
 func statusFor(o *v1alpha1.Instance, d *lifecycle.Document, r *lifecycle.Record) (v1alpha1.InstanceStatus, error) {
 	s := *o.Status.DeepCopy()
 	raw, err := json.Marshal(r)
@@ -99,8 +97,7 @@ func showRecord(s *v1alpha1.InstanceStatus, r *lifecycle.Record) {
 	}
 }
 
-// verdictOf is the verdict on an Instance with record r and last processed requests h. A
-// refused change means that the instance is not in the state of its spec.
+// verdictOf is the verdict by record and last requests. A refused change is not the spec's state.
 func verdictOf(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) verdict.Verdict {
 	v := verdict.Verdict{Reason: string(phaseOf(r.Phase)), Message: text.Head(r.Reason)}
 	refused := h != nil && h.Refused != "" && h.RefusedGeneration == o.Generation
@@ -130,8 +127,7 @@ func verdictOf(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) v
 	return v.Of(o)
 }
 
-// requestsChange reports whether a change that a user requested of a running instance waits
-// for an approval. Changes that the operator makes by itself are in no spec.
+// requestsChange reports whether a user's change waits for approval.
 func requestsChange(r *lifecycle.Record) bool {
 	if r == nil || r.Phase == lifecycle.Requested {
 		return false

@@ -109,8 +109,7 @@ func (k *requests) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1
 	return handled
 }
 
-// launchAgain judges an Instance anew whose launch was refused: its spec may have changed, or a
-// limit may have room. It returns nil if nothing is new.
+// launchAgain judges a refused Instance anew if its spec, or room in a limit, changed; else nil.
 func (k *requests) launchAgain(o *v1alpha1.Instance, had *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	if e, ok := k.catalog.Current(o.Spec.Template); !ok || e.Problem != "" {
 		return nil
@@ -163,8 +162,7 @@ func (k *requests) fillLaunch(c *lifecycle.Create, e *template.Entry, o *v1alpha
 	return ""
 }
 
-// endInstance destroys the instance of a deleted object. It cannot be kept, even if it is
-// protected.
+// endInstance destroys a deleted object's instance, protected or not.
 func (k *requests) endInstance(r *lifecycle.Record) {
 	if !r.Phase.Live() || r.Phase == lifecycle.Destroying || r.Phase == lifecycle.DestroyFailed {
 		return
@@ -226,8 +224,7 @@ func (k *requests) applyChanges(o *v1alpha1.Instance, r *lifecycle.Record, handl
 	return handled
 }
 
-// applyLast applies the requests that an Instance which is being destroyed may still have: to
-// abandon it, or to try once more.
+// applyLast applies what an Instance that ends may still ask: to abandon, or to retry.
 func (k *requests) applyLast(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	if isAbandoned(o, r) {
 		_ = k.applyEvent(lifecycle.Actor{Admin: true}, orphanEvent(r)) // refused while it is being destroyed
@@ -294,8 +291,7 @@ func (k *requests) update(o *v1alpha1.Instance, r *lifecycle.Record, who lifecyc
 	return k.applyEvent(who, event)
 }
 
-// applyAllRequests applies the requests of Instances in the given order, and returns the new Handled
-// of those that had any, by name.
+// applyAllRequests applies requests in order, and returns new Handled by name.
 func (k *requests) applyAllRequests(objects []v1alpha1.Instance) map[string]*v1alpha1.Handled {
 	news := map[string]*v1alpha1.Handled{}
 	for i := range objects {
@@ -306,8 +302,7 @@ func (k *requests) applyAllRequests(objects []v1alpha1.Instance) map[string]*v1a
 	return news
 }
 
-// buildDocument builds the document from the statuses of Instances. Records that cannot be read
-// are left out, and their errors are returned by name.
+// buildDocument builds the document from statuses; unreadable records are errors by name.
 func buildDocument(objects []v1alpha1.Instance, pools map[string]*lifecycle.Pool, clock lifecycle.Clock) (*lifecycle.Document, map[string]error) {
 	d := &lifecycle.Document{
 		Version: 1, Templates: map[string]*template.Template{}, Records: map[string]*lifecycle.Record{}, Pools: maps.Clone(pools),

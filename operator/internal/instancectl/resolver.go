@@ -44,8 +44,7 @@ const (
 
 // Modules is the access to modules in the registry.
 type Modules interface {
-	// Resolve returns the version of a module that a template refers to now, and its
-	// inputs and outputs.
+	// Resolve returns a template's present version, inputs and outputs.
 	Resolve(ctx context.Context, ref template.ModuleRef) (template.Source, template.Module, error)
 	// Versions returns those that a template accepts, the highest first, at most n.
 	Versions(ctx context.Context, ref template.ModuleRef, n int) ([]template.Source, error)
@@ -203,8 +202,7 @@ func (r *resolver) fillStatus(o *v1alpha1.Template, t *template.Template, source
 	return err
 }
 
-// templateVerdict is the verdict on a Template. An error of the registry leaves the status with what
-// was resolved before.
+// templateVerdict is a Template's verdict; a registry's error leaves what was resolved.
 func templateVerdict(wrong error, version string) verdict.Verdict {
 	if wrong == nil {
 		return verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonSynced, Message: "version " + version}
@@ -269,9 +267,8 @@ func (r *resolver) resolveChart(ctx context.Context, o *v1alpha1.Template, t *te
 	return r.fillStatus(o, t, source, []template.Source{source}, template.Module{Inputs: inputs})
 }
 
-// valuesSchema is the schema of a chart's values, made from the template alone: the chart
-// is not read. A parameter with a list of values has any type, one with a bound is a
-// number; else it has the type of its default, or is a string if it has none.
+// valuesSchema is the schema of a chart's values, from the template alone: with a list of values
+// any type, with a bound a number, else the default's, or a string.
 func valuesSchema(t *template.Template) (json.RawMessage, error) {
 	properties := map[string]any{}
 	var inputs map[string]json.RawMessage

@@ -28,8 +28,7 @@ func recordOf(o *v1alpha1.Instance) records.Of {
 	return records.Of{Plural: "instances", Key: client.ObjectKeyFromObject(o)}
 }
 
-// restoreStatuses restores Instances that lost their status from their records. An Instance whose
-// record cannot be read is skipped in this reconcile.
+// restoreStatuses restores lost statuses from records; what cannot be read is skipped.
 func restoreStatuses(ctx context.Context, p *reconciliation) {
 	readable := p.objects[:0]
 	for _, o := range p.objects {
@@ -91,8 +90,7 @@ type saved struct {
 	none    bool // there is none
 }
 
-// keepRecords updates the stored records of Instances from their statuses, before anything
-// begins that these name. An instance that has ended needs no record.
+// keepRecords updates stored records from statuses, before anything begins. An end needs none.
 func keepRecords(ctx context.Context, p *reconciliation) {
 	there := map[types.UID]saved{}
 	for i := range p.objects {

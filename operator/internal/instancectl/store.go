@@ -51,8 +51,7 @@ const (
 	writeRetries = 4                     // of a change to an object that the operator changed meanwhile
 )
 
-// NewStore returns a store over the objects of a namespace. The client reads from a cache
-// of its Templates, Instances and Approvals. now is the time of the API server.
+// NewStore returns a store of a namespace's objects. The client is cached; now is the API server's.
 func NewStore(c client.Client, catalog *Catalog, s Settings, now func() time.Time) *Store {
 	return &Store{client: c, settings: s, machine: s.newMachine(), catalog: catalog, now: now, settle: settleTime}
 }
@@ -60,8 +59,7 @@ func NewStore(c client.Client, catalog *Catalog, s Settings, now func() time.Tim
 // Machine returns the machine that the store asks.
 func (s *Store) Machine() *lifecycle.Machine { return s.machine }
 
-// View returns the document of the objects, with what the operator will make of requests
-// that it has not processed yet.
+// View returns the document, with what will come of unprocessed requests.
 func (s *Store) View(ctx context.Context) (lifecycle.View, error) {
 	d, _, err := s.readAll(ctx)
 	return lifecycle.View{Document: d, AsOf: s.now(), Leading: true}, err
@@ -89,8 +87,7 @@ func (s *Store) readAll(ctx context.Context) (*lifecycle.Document, map[string]*v
 	return withGenerations(k.doc, byName), byName, nil
 }
 
-// withGenerations adds to the name of each plan the generation that it was made for, which
-// an approval must name.
+// withGenerations adds each plan's generation, which an approval names.
 func withGenerations(d *lifecycle.Document, objects map[string]*v1alpha1.Instance) *lifecycle.Document {
 	for id, r := range d.Records {
 		if r.Phase == lifecycle.Planned && r.Run != nil && objects[id] != nil {
@@ -152,8 +149,7 @@ func (s *Store) Do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, 
 	}
 }
 
-// tryCommand writes the object once. A conflict means that the object changed after it was read,
-// and that nothing was written.
+// tryCommand writes the object once; a conflict wrote nothing.
 func (s *Store) tryCommand(ctx context.Context, c lifecycle.Command, id string) (lifecycle.Answer, error) {
 	d, o, err := s.readSettled(ctx, id)
 	if err != nil {
@@ -162,8 +158,7 @@ func (s *Store) tryCommand(ctx context.Context, c lifecycle.Command, id string) 
 	if asked := askedBy(c); asked != "" && o.Annotations[v1alpha1.AnnotationAsked] == asked {
 		return lifecycle.Answer{Status: 200, Record: d.Records[id], Repeat: true}, nil
 	}
-	// Limits of a template cannot be exceeded here: the operator sees the object, but not
-	// whether its writer is an administrator.
+	// Limits cannot be exceeded: the operator does not see whether an administrator wrote.
 	c.Key = ""
 	switch c.Event.(type) {
 	case lifecycle.Extend, lifecycle.Protect, lifecycle.Update:
@@ -184,8 +179,7 @@ func askedBy(c lifecycle.Command) string {
 	return c.Key + "=" + c.Digest
 }
 
-// readSettled returns the document and one Instance, once the operator has processed earlier
-// requests to it: two requests for one field would else become one.
+// readSettled returns the document and an Instance after earlier requests, which would else be one.
 func (s *Store) readSettled(ctx context.Context, id string) (*lifecycle.Document, *v1alpha1.Instance, error) {
 	for end := time.Now().Add(s.settle); ; {
 		d, objects, err := s.readAll(ctx)
@@ -241,8 +235,7 @@ func writeFailure(id string, err error) error {
 	return fmt.Errorf("%w: %w", lifecycle.ErrNoLeader, err)
 }
 
-// writeCommand writes the objects for a command that the machine accepts; r is the record after
-// it.
+// writeCommand writes an accepted command's objects; r is the record after it.
 func (s *Store) writeCommand(ctx context.Context, c lifecycle.Command, o *v1alpha1.Instance, r *lifecycle.Record) error {
 	switch e := c.Event.(type) {
 	case lifecycle.DestroyNow:

@@ -16,14 +16,12 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// templateName is the name of the template of an object: NAMESPACE/NAME of
-// NAMESPACE.NAME.
+// templateName is NAMESPACE/NAME of NAMESPACE.NAME.
 func templateName(object string) string { return strings.Replace(object, ".", "/", 1) }
 
 func objectName(template string) string { return strings.Replace(template, "/", ".", 1) }
 
-// readTemplate makes a template of an object, with the same checks as for a file of
-// templates. The error names the field.
+// readTemplate makes a template of an object, checked like a file's. The error names the field.
 func readTemplate(o *v1alpha1.Template, known template.Known) (*template.Template, error) {
 	known.Executors = []string{text.Kebab(v1alpha1.ExecutorTerraform), text.Kebab(v1alpha1.ExecutorHelm)}
 	body, err := templateBody(&o.Spec)
@@ -83,8 +81,7 @@ func templateBody(s *v1alpha1.TemplateSpec) (map[string]any, error) {
 	return b, nil
 }
 
-// blockOf returns the fields of an object under their names in HCL. Objects spell words, which
-// are values of the named fields, in CamelCase, and fractions as strings.
+// blockOf returns fields under HCL's names; words are CamelCase, fractions strings.
 func blockOf(fields map[string]any, words ...string) map[string]any {
 	delete(fields, "name")
 	b := map[string]any{}

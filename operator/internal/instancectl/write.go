@@ -32,9 +32,8 @@ import (
 // maxNote bounds the text of an event, in bytes.
 const maxNote = 1000
 
-// writeResults stores the results of the reconcile, each object by its resourceVersion, and
-// reports whether anything changed. An object changed by another client is left for the
-// next reconcile. An object whose write fails is tried again after a pause of its own.
+// writeResults stores results by resourceVersion, and reports changes. What others changed is for
+// the next reconcile; what failed has a pause of its own.
 func (p *reconciliation) writeResults(ctx context.Context) (changed bool) {
 	for i := range p.objects {
 		o := &p.objects[i]
@@ -56,8 +55,7 @@ func (p *reconciliation) writeResults(ctx context.Context) (changed bool) {
 	return changed
 }
 
-// writeKept does one write unless it is paused, and reports whether it changed anything. A write
-// that conflicts with one of another client is left for the next reconcile.
+// writeKept writes unless paused, and reports a change; conflicts are for the next reconcile.
 func (p *reconciliation) writeKept(ctx context.Context, key types.UID, o client.Object, write func() (bool, error)) bool {
 	if p.c.retries.IsInBackOffSinceUpdate(string(key), time.Now()) {
 		p.retryIn(key)
@@ -139,8 +137,7 @@ func (p *reconciliation) addFinalizer(ctx context.Context, o *v1alpha1.Instance)
 	return nil
 }
 
-// keepStatus writes the status of an Instance if it changed. The next reconcile saves its record
-// before it does anything else.
+// keepStatus writes a changed status; the next reconcile saves its record first.
 func (p *reconciliation) keepStatus(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record) (bool, error) {
 	next := o.DeepCopy()
 	next.Status.ObservedGeneration = o.Generation
@@ -184,8 +181,7 @@ func (p *reconciliation) putStatus(ctx context.Context, before, o *v1alpha1.Inst
 	return nil
 }
 
-// writeUnrecorded writes why an Instance is not launched. A member of a pool without a record is
-// deleted: it never ran, and the pool creates another one.
+// writeUnrecorded writes why an Instance is not launched; a pool's member goes.
 func (p *reconciliation) writeUnrecorded(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
 	if o.DeletionTimestamp != nil || o.Spec.Owner == nil && isManaged(o) {
 		return true, p.removeObject(ctx, o)
@@ -323,8 +319,7 @@ func (p *reconciliation) poolStatus(o *v1alpha1.Template) *v1alpha1.PoolStatus {
 	return s
 }
 
-// workspaceName is the namespace of what an instance makes in the cluster: the second part
-// of the template's name, and the id.
+// workspaceName is an instance's namespace: the template's name, and the id.
 func workspaceName(r *lifecycle.Record) string {
 	_, name, _ := strings.Cut(r.Template, "/")
 	return name + "-" + r.ID
@@ -338,14 +333,12 @@ func ownerLabel(o template.Owner) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// workspace ensures the namespace of an instance. If it exists and is not of this instance,
-// the error is a [*fluxobj.TakenError].
+// workspace ensures an instance's namespace; another's: [*fluxobj.TakenError].
 func (c *Controller) workspace(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record, name string) error {
 	return fluxobj.EnsureNamespace(ctx, c.live, name, v1alpha1.UIDOf(o), workspaceLabels(r))
 }
 
-// checkUntaken checks that the namespace of an instance is not of another owner. It creates
-// none: without it there is nothing to destroy, and a new one would have no rights.
+// checkUntaken checks that the namespace is no other's. It makes none: there is nothing to destroy.
 func (c *Controller) checkUntaken(ctx context.Context, name string, uid types.UID) error {
 	ns := &corev1.Namespace{}
 	err := c.live.Get(ctx, client.ObjectKey{Name: name}, ns)

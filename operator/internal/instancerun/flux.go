@@ -55,8 +55,7 @@ func New(o Options) *Flux {
 const (
 	// never is the interval between runs of a Terraform without a request.
 	never = 30 * 24 * time.Hour
-	// actions is how many actions of helm-controller fit into an attempt: together they take
-	// no longer than its timeout.
+	// actions of helm-controller fit into an attempt's timeout.
 	actions = 4
 	// endTries is how often an uninstall may fail before its attempt has failed.
 	endTries = 3
@@ -126,8 +125,7 @@ func (x *Flux) describeAccess(a instancectl.Attempt, s *fluxexec.Spec) runaccess
 	}
 }
 
-// chartRelease returns what helm-controller is to install. Only attempts change it: nothing is
-// checked between two of them.
+// chartRelease returns what helm-controller installs; only attempts change it.
 func (x *Flux) chartRelease(a instancectl.Attempt) (*fluxexec.Release, error) {
 	s := &fluxexec.Release{
 		Namespace: a.Namespace, Name: a.ID, UID: a.UID, Attempt: attemptOf(a), Labels: map[string]string{v1alpha1.LabelInstance: a.ID},
@@ -153,8 +151,7 @@ func (x *Flux) chartRelease(a instancectl.Attempt) (*fluxexec.Release, error) {
 	return s, err
 }
 
-// Preview returns what Flux runs for an attempt, without what is prepared for it, and the
-// run as described for okara serve. It makes no request.
+// Preview returns what Flux runs for an attempt, and the run for okara serve, without a request.
 func (o Options) Preview(a instancectl.Attempt) (fluxexec.Spec, runaccess.Run, error) {
 	x := New(o)
 	s, err := x.moduleSpec(a)
@@ -301,8 +298,7 @@ func (x *Flux) Destroy(ctx context.Context, a instancectl.Attempt) (run.Status, 
 	return x.endRun(ctx, a, false)
 }
 
-// Release orphans what an instance made: nothing manages it any more, and the state stays.
-// If nothing was applied there is no state.
+// Release orphans what an instance made; the state stays, if there is one.
 func (x *Flux) Release(ctx context.Context, a instancectl.Attempt) (bool, error) {
 	st, err := x.endRun(ctx, a, true)
 	return st.State == run.Ended, err
@@ -345,9 +341,8 @@ func uninstallStatus(r *fluxrun.Run, st fluxexec.Status) run.Status {
 	return waitingStatus(lifecycle.WaitRetry, st.Message)
 }
 
-// destroyStatus is the status of a Terraform that is being deleted. A failure since the
-// attempt began fails the attempt; the Terraform stays, and the next attempt checks it. A
-// state locked by another holder is no failure.
+// destroyStatus is a Terraform's that is deleted. A failure since the attempt began fails it, the
+// Terraform stays; another's lock is no failure.
 func destroyStatus(r *fluxrun.Run, a instancectl.Attempt, st fluxexec.Status) run.Status {
 	if st.Reason == fluxexec.StateLocked {
 		return waitingStatus(lifecycle.WaitStateLocked, st.Message)

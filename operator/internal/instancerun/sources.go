@@ -21,8 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
-// Charts resolves charts with source-controller, for the statuses of Templates. It
-// implements [instancectl.Charts].
+// Charts resolves charts by source-controller, as [instancectl.Charts].
 type Charts struct {
 	Flux      *fluxexec.Executor
 	Registry  string // HOST[:PORT] of the operator's registry
@@ -76,8 +75,7 @@ func isIn(registry string, c *v1alpha1.Chart) bool {
 	return c.OCI != nil && strings.HasPrefix(c.OCI.URL, ociScheme+registry+"/")
 }
 
-// Modules is the access to a registry, for the statuses of Templates. It implements
-// [instancectl.Modules].
+// Modules is the access to a registry, as [instancectl.Modules].
 type Modules struct{ Catalog *catalog.Catalog }
 
 // Resolve returns the version of a module that a template refers to now.

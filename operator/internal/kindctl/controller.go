@@ -47,8 +47,7 @@ type Options struct {
 	Every time.Duration
 }
 
-// soon is when a definition is reconciled again that waits for the API server or for an
-// object.
+// soon is when a definition is reconciled that waits.
 const soon = time.Second
 
 // definitions creates kinds from ModuleKinds.
@@ -61,8 +60,7 @@ type definitions struct {
 	heirs  map[string]types.UID // by name: definitions that have inherited from earlier ones
 }
 
-// Setup adds the controller of ModuleKinds to a manager. It starts and stops the
-// controllers of their objects.
+// Setup adds the controller of ModuleKinds, which runs those of their objects.
 func Setup(mgr ctrl.Manager, o Options) error {
 	o.Every = cmp.Or(o.Every, time.Minute)
 	d := &definitions{Options: o, events: mgr.GetEventRecorder("okara-operator"), made: map[string]made{}, heirs: map[string]types.UID{}}

@@ -25,17 +25,15 @@ import (
 // maxNamed is how many objects a message names that a schema does not fit.
 const maxNamed = 5
 
-// The annotations of a CRD: for which spec.module its version was chosen, this version, and
-// the version whose schema did not fit the objects, with the generation of the definition.
-// A backup that restores the CRD restores them, and need not restore the status.
+// Annotations of a CRD: the spec.module it was chosen for, its version, and the one whose schema
+// did not fit, with the generation. A backup that restores the CRD restores them.
 const (
 	annotationModule   = "okara.dev/module"
 	annotationVersion  = "okara.dev/module-version"
 	annotationNarrowed = "okara.dev/narrowed"
 )
 
-// serveKind creates or updates the CRD and the roles of a kind; crd is nil if there is none. A
-// returned CRD is served; nil: there is none yet.
+// serveKind writes a kind's CRD and roles; crd nil: none yet. A returned one is served.
 func (d *definitions) serveKind(ctx context.Context, def *v1alpha1.ModuleKind, n now, crd *apiextensions.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, error) {
 	switch {
 	case crd == nil && n.kind == nil:
@@ -66,8 +64,7 @@ func (d *definitions) serveKind(ctx context.Context, def *v1alpha1.ModuleKind, n
 	return nil, cmp.Or[error](wrong, &verdict.Problem{Reason: v1alpha1.ReasonRunning, Message: "the API server does not serve the kind yet", Retry: true})
 }
 
-// isEstablished reports whether the API server serves a CRD, or did. If it never did, objects
-// of the kind belong to another CRD that has the name of the kind.
+// isEstablished reports whether a CRD is, or was, served; else objects are another's.
 func isEstablished(crd *apiextensions.CustomResourceDefinition) bool {
 	return apihelpers.IsCRDConditionTrue(crd, apiextensions.Established)
 }
@@ -89,9 +86,8 @@ func annotateCRD(crd *apiextensions.CustomResourceDefinition, def *v1alpha1.Modu
 	return !same
 }
 
-// widenSchema gives a CRD the schema of a kind, unless an object would be invalid under it. A
-// schema that did not fit waits for a change of the definition or for another version:
-// it does not take effect because an object went away.
+// widenSchema gives a CRD a kind's schema, unless an object would be invalid. That waits for a
+// change or another version, not for an object to go.
 func (d *definitions) widenSchema(ctx context.Context, n now, crd *apiextensions.CustomResourceDefinition) error {
 	want := defaultedCRD(n.kind)
 	narrowed := fmt.Sprintf("%s %d", n.found.Version, n.generation)

@@ -32,8 +32,7 @@ import (
 const (
 	// atOnce is how many objects of a kind are reconciled at once.
 	atOnce = 8
-	// An object whose reconcile failed is tried again after 1 s to 10 min, and all objects of
-	// a kind together 20 times a second.
+	// A failed object is tried after 1 s to 10 min, a kind's 20 times a second.
 	minBackOff, maxBackOff   = time.Second, 10 * time.Minute
 	maxStarts, maxStartBurst = 20, 100
 )
@@ -226,8 +225,7 @@ func (k *kind) handler() handler.TypedEventHandler[*unstructured.Unstructured, r
 	}
 }
 
-// mustReconcile reports whether an object must be reconciled again: more than its status changed,
-// or a rollout changed it.
+// mustReconcile: more than the status changed, or a rollout did it.
 func mustReconcile(before, now *unstructured.Unstructured) bool {
 	a := before.GetAnnotations()
 	b := now.GetAnnotations()

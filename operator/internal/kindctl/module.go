@@ -50,8 +50,7 @@ func chosenFor(def *v1alpha1.ModuleKind) string {
 	return strings.TrimSpace(nameOf(def.Spec.Module) + " " + def.Spec.Module.Version)
 }
 
-// keptVersion returns the version that a kind has, and which it keeps under the policy
-// Manual until somebody changes spec.module; nil: there is none.
+// keptVersion returns the version that policy Manual keeps until spec.module changes; nil: none.
 func keptVersion(def *v1alpha1.ModuleKind, crd *apiextensions.CustomResourceDefinition) *addr.Version {
 	text := ""
 	if def.Status.Module != nil {

@@ -49,10 +49,9 @@ func recordOf(o *unstructured.Unstructured, def *v1alpha1.ModuleKind) records.Of
 	return records.Of{Plural: def.Spec.Names.Plural, Key: client.ObjectKeyFromObject(o)}
 }
 
-// restore returns the change that an object has, the rollout that it is part of, and the
-// UID by which its resources are known. If the status was lost, they come from the object's
-// record. From a record of an earlier object of its name only the change is taken, and the
-// UID is "", until an administrator adopts that one's resources or the object is Ready.
+// restore returns an object's change, rollout, and the UID of its resources, after a lost status
+// from its record. Of an earlier object's record only the change counts, UID "", until an
+// administrator adopts or it is Ready.
 func (k *kind) restore(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (is change, rollout string, uid types.UID, err error) {
 	is = changeOf(o)
 	rollout = fluxobj.Text(o, "status", "rollout")
@@ -76,8 +75,7 @@ func (k *kind) restore(ctx context.Context, def *v1alpha1.ModuleKind, o *unstruc
 	return is, had.Rollout, uid, nil
 }
 
-// takeChange writes to the record and the status of an object the change that it has from now on.
-// rollout names a change that is being rolled out, until the object is Ready with it.
+// takeChange writes an object's new change; rollout names it until it is Ready.
 func (k *kind) takeChange(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured, c change, rollout string) error {
 	has := kept{c.definition, c.module, rollout}
 	if uid := fluxobj.Text(o, "status", "uid"); uid != "" {
@@ -127,9 +125,8 @@ func (k *kind) definitionAt(def *v1alpha1.ModuleKind, name string) *v1alpha1.Mod
 	return withOrphaned(def)
 }
 
-// assign gives a new object the current change, an object that lost its status its former
-// one, and any object the version that it asks for. A version that is not available is
-// refused by [kindspec.Registry.Wanted].
+// assign gives a new object the current change, a restored one its former, any the version it asks
+// for. [kindspec.Registry.Wanted] refuses missing ones.
 func (k *kind) assign(ctx context.Context, def *v1alpha1.ModuleKind, now string, o *unstructured.Unstructured) error {
 	is, rollout, uid, err := k.restore(ctx, def, o)
 	if err != nil {

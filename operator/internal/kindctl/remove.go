@@ -52,9 +52,8 @@ func (d *definitions) objectsBeside(def *v1alpha1.ModuleKind) []client.Object {
 	return all
 }
 
-// inheritObjects gives a definition what was made for an earlier one of its name: a backup
-// restores all of it, and the definition with another UID. This is safe, because
-// definitions have unique names, and only the operator labels what it makes.
+// inheritObjects gives a definition what an earlier one of its name made, as after a restore: names
+// are unique, and only the operator labels.
 func (d *definitions) inheritObjects(ctx context.Context, def *v1alpha1.ModuleKind) error {
 	if d.heirs[def.Name] == def.UID {
 		return nil
@@ -76,8 +75,7 @@ func (d *definitions) inheritObjects(ctx context.Context, def *v1alpha1.ModuleKi
 	return nil
 }
 
-// removeObjects deletes the objects, and then their CRD. Objects are reconciled until the
-// CRD is gone.
+// removeObjects deletes the objects, then their CRD, reconciling until that is gone.
 func (d *definitions) removeObjects(ctx context.Context, def *v1alpha1.ModuleKind, crd *apiextensions.CustomResourceDefinition) error {
 	if !isEstablished(crd) {
 		return d.removeCRD(ctx, crd)

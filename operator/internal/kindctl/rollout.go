@@ -36,8 +36,7 @@ func (w *batch) freeSlots(def *v1alpha1.ModuleKind) int {
 	return min(len(w.waiting), max(0, int(max(def.Spec.Upgrade.MaxConcurrent, 1))-w.under))
 }
 
-// rollOut updates the next objects, and returns in stopped why no further one is updated.
-// It also counts the objects in the definition's status.
+// rollOut updates the next objects; stopped: why no further one. It counts them too.
 func (d *definitions) rollOut(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, versions []addr.Version) (stopped, err error) {
 	if def.Status.Module == nil {
 		return nil, nil

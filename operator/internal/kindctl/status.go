@@ -38,8 +38,7 @@ func problemOf(err error) (*verdict.Problem, bool) {
 	return nil, false
 }
 
-// writeConditions writes the conditions of a definition, and returns when to reconcile it again; reported
-// is whether they explain the error, which then is not returned for another try.
+// writeConditions writes conditions, and returns when again; reported: they explain the error.
 func (d *definitions) writeConditions(def *v1alpha1.ModuleKind, wrong error) (after time.Duration, reported bool) {
 	def.Status.ObservedGeneration = def.Generation
 	def.Status.LastHandledRequest = verdict.RequestOf(def)

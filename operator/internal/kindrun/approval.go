@@ -17,8 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// decide carries out the Approvals of the waiting plan, and writes the result of each. A
-// rejected plan no longer waits.
+// decide carries out the waiting plan's Approvals. A rejected plan waits no more.
 func (x *object) decide(ctx context.Context, now *fluxexec.Status, sum string) error {
 	if x.want.Run.Approval != fluxexec.ApprovalManual {
 		return nil
@@ -108,8 +107,7 @@ func (x *object) noteResult(ctx context.Context, a *v1alpha1.Approval, result v1
 	return verdict.Update(ctx, x.Client, a, func() { verdict.Decide(a, result, text.Clip(message, maxMessage)) })
 }
 
-// keepApplied keeps what was applied last, if anything. The object is Ready if that is what it
-// asks for: the plan was for a repair.
+// keepApplied keeps what was applied; Ready if it is what is asked for.
 func (x *object) keepApplied(now *fluxexec.Status, sum string) {
 	now.Plan = nil
 	applied := now.AppliedRevision != "" || x.status.LastAppliedRevision != ""

@@ -39,10 +39,9 @@ type leftovers struct {
 	busy  map[string]bool           // namespaces that have a Terraform
 }
 
-// CleanUp removes what deleted objects left behind and no Terraform uses: their finalizers
-// were removed by hand, or a backup restored it. A Terraform whose object is gone is
-// suspended and returned, never deleted: that would destroy what it made. defs are all
-// definitions; leftovers of other kinds are not touched.
+// CleanUp removes what deleted objects left and no Terraform uses, after finalizers removed by
+// hand, or a backup. A Terraform without object is suspended and returned, never deleted. defs are
+// all definitions.
 func (c *Objects) CleanUp(ctx context.Context, defs []v1alpha1.ModuleKind) (orphans []client.ObjectKey, err error) {
 	l := &leftovers{Objects: c}
 	if err := l.readLeftovers(ctx, defs); err != nil {
@@ -73,8 +72,7 @@ func (c *Objects) CleanUp(ctx context.Context, defs []v1alpha1.ModuleKind) (orph
 	return orphans, all
 }
 
-// readLeftovers reads the leftovers and then the objects: in this order, nothing made meanwhile
-// counts as left behind.
+// readLeftovers reads leftovers before objects, so that nothing new counts.
 func (l *leftovers) readLeftovers(ctx context.Context, defs []v1alpha1.ModuleKind) (err error) {
 	ours := client.HasLabels{v1alpha1.LabelManaged, v1alpha1.LabelUID}
 	ofKinds := client.HasLabels{v1alpha1.LabelManaged, v1alpha1.LabelUID, v1alpha1.LabelKind, v1alpha1.LabelObject}
@@ -109,8 +107,7 @@ func (c *Objects) listMeta(ctx context.Context, kind schema.GroupVersionKind, ho
 	return list.Items, err
 }
 
-// objects returns the UIDs by which objects of kinds and Instances are known. An invalid
-// definition may have no kind: it has no objects, and is not among the kinds.
+// objects returns the UIDs of kinds' objects and Instances; an invalid definition has none.
 func (c *Objects) objects(ctx context.Context, defs []v1alpha1.ModuleKind) (all map[types.UID]bool, kinds map[string]bool, err error) {
 	all = map[types.UID]bool{}
 	kinds = map[string]bool{}
@@ -155,8 +152,7 @@ func (l *leftovers) dropSource(ctx context.Context, source client.Object) error 
 	return err
 }
 
-// Unowned counts the states of runs that have resources and whose object is gone, even if
-// their namespace is gone, too. Nothing destroys these resources.
+// Unowned counts states with resources without object, which nothing destroys.
 func (c *Objects) Unowned(ctx context.Context, defs []v1alpha1.ModuleKind) (int, error) {
 	all, err := c.listMeta(ctx, namespaceKind())
 	if err != nil {

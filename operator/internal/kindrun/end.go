@@ -61,8 +61,7 @@ func destroyProblem(x *object, why string) error {
 	return &verdict.Problem{Reason: v1alpha1.ReasonDestroyFailed, Message: why, After: time.Hour}
 }
 
-// destroyAgain counts the failed tries of a destroy. After manyFailures it stops for a day, or
-// until a user requests it: tofu-controller would go on forever.
+// destroyAgain counts failed destroys; after manyFailures it stops for a day, or until asked.
 func destroyAgain(ctx context.Context, x *object, now fluxexec.Status) error {
 	if now.Failure != (fluxexec.Failure{}) {
 		x.status.sayState(verdict.Failing, x.o.GetGeneration(), cmp.Or(now.Failure.Reason, v1alpha1.ReasonFailed), "destroying: "+now.Failure.Message)
@@ -94,8 +93,7 @@ func destroyAgain(ctx context.Context, x *object, now fluxexec.Status) error {
 	return errors.Join(destroyProblem(x, fmt.Sprintf("destroying failed %d times, next try in 24h: %s", d.Failures, line)), x.Executor.Cancel(ctx, x.want.Run))
 }
 
-// abandonObject gives up what was made outside: the Terraform is deleted without a run, and the
-// state stays.
+// abandonObject gives up what was made: no run, the state stays.
 func abandonObject(ctx context.Context, x *object) (time.Duration, error) {
 	if gone, err := x.runner.Abandon(ctx, x.requestedRun()); err != nil || !gone {
 		return pending, err

@@ -30,8 +30,7 @@ func (x *object) ensureNamespace(ctx context.Context) error {
 	return fluxobj.EnsureNamespace(ctx, x.Client, x.runNamespace(), x.uid(), nil)
 }
 
-// enterNamespace gives the operator the right to Secrets in the namespace of the object. Deletion
-// goes on without it, because the namespace may be going, too.
+// enterNamespace gives the operator the namespace's Secrets; a deletion goes on without.
 func (x *object) enterNamespace(ctx context.Context) error {
 	err := fluxobj.Enter(ctx, x.Client, x.o.GetNamespace())
 	_, unmarked := errors.AsType[*fluxobj.NotAllowedError](err)
@@ -48,8 +47,7 @@ func (x *object) usesSecrets() bool {
 		slices.ContainsFunc(x.want.Copies, func(c fluxrun.Copy) bool { return c.From.Namespace == x.o.GetNamespace() })
 }
 
-// markNamespace sets the label on the namespace of the object which prevents its deletion while it
-// has runs.
+// markNamespace labels the namespace against deletion while it has runs.
 func (x *object) markNamespace(ctx context.Context) error {
 	ns := &corev1.Namespace{}
 	if err := x.Client.Get(ctx, client.ObjectKey{Name: x.runNamespace()}, ns); err != nil {

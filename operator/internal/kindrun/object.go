@@ -37,8 +37,7 @@ type Options struct {
 	Access   *runaccess.Access
 	Records  records.Store
 	Executor *fluxexec.Executor
-	// Want returns what runs for a definition and an object, without side effects. Its error
-	// is for the author of the object.
+	// Want returns what runs for an object, without effects. The error is the author's.
 	Want func(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (Wanted, error)
 	// Readers returns roles that let the readers of a definition read exactly a Secret and a
 	// ConfigMap, each unless "", beside the object. Both are nil if there is no reader.
@@ -82,8 +81,7 @@ func (c *Objects) newObject(def *v1alpha1.ModuleKind, o *unstructured.Unstructur
 	return x, errors.Join(verdict.ReadStatus(o, &x.before), verdict.ReadStatus(o, &x.status))
 }
 
-// Reconcile takes the next steps for an object, writes its status, and returns when to
-// reconcile again. After an error it must be called again.
+// Reconcile takes the next steps, writes the status, and returns when again.
 func (c *Objects) Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (time.Duration, error) {
 	if o.GetDeletionTimestamp() != nil && !controllerutil.ContainsFinalizer(o, v1alpha1.FinalizerRun) {
 		return 0, nil
@@ -125,8 +123,7 @@ func (c *Objects) Report(ctx context.Context, o *unstructured.Unstructured, err 
 	return errors.Join(err, x.writeStatus(ctx))
 }
 
-// isPassing reports errors that say nothing about an object: another client wrote it first,
-// or this process ends.
+// isPassing: another client wrote first, or this process ends.
 func isPassing(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 }
@@ -244,8 +241,7 @@ func runNamespaceOf(def *v1alpha1.ModuleKind, o metav1.Object) string {
 	return runNamespacePrefix + string(v1alpha1.UIDOf(o))
 }
 
-// Locate fills in the fields that depend on where the object runs, and returns the run as
-// package runaccess describes it. It makes no request.
+// Locate fills in where the object runs, and returns the run, without a request.
 func (w *Wanted) Locate(def *v1alpha1.ModuleKind, o metav1.Object) runaccess.Run {
 	r := &w.Run
 	r.Namespace = runNamespaceOf(def, o)

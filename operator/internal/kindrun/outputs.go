@@ -139,8 +139,7 @@ func publishRole(ctx context.Context, x *object, secret, plan string) error {
 	})
 }
 
-// showBeside writes o for users beside the object. An o that a deleted object of the same kind
-// and name left behind is replaced: there is only one such object at a time.
+// showBeside writes o beside the object, over what a deleted one of the name left.
 func showBeside[T client.Object](ctx context.Context, x *object, o T, set func(T) error) error {
 	anew := o.DeepCopyObject().(T)
 	write := func(o T) error {

@@ -37,8 +37,7 @@ const (
 	maxOutputs = 64
 )
 
-// status holds the fields of an object's status that this package writes. Other fields
-// stay.
+// status has the fields that this package writes; others stay.
 type status struct {
 	ObservedGeneration  int64                      `json:"observedGeneration,omitempty"`
 	LastHandledRequest  string                     `json:"lastHandledRequest,omitempty"`
@@ -102,12 +101,10 @@ func (s *status) underWayPhase() string {
 	return phaseUpdating
 }
 
-// hasApplied reports whether what was applied last is what the object asks for now. It is true if
-// nothing is recorded, so callers check as well whether the object was applied or Ready.
+// hasApplied reports whether the last applied is what is asked for; true if nothing is recorded.
 func (s *status) hasApplied(sum string) bool { return s.Applied == sum || s.Applied == "" }
 
-// projectRun sets the status of an object from that of its run. changed is whether the run
-// was just given other content, and sum is the digest of what it was given.
+// projectRun sets the status from the run's; changed: it was just given sum.
 func (s *status) projectRun(now fluxexec.Status, changed bool, sum string, generation int64, at time.Time) {
 	had := s.Plan
 	if now.AppliedRevision != "" {

@@ -71,8 +71,7 @@ func internalProps(props *apiextensions.JSONSchemaProps) (*internal.JSONSchemaPr
 	return &out, apiextensions.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props, &out, nil)
 }
 
-// schemaError is the error that the API server has for a schema, with the path that the
-// author of the schema wrote.
+// schemaError is the API server's error for a schema, with its author's path.
 func schemaError(e *field.Error) error {
 	_, path, ok := strings.Cut(e.Field, "openAPIV3Schema")
 	if !ok {
@@ -85,8 +84,7 @@ func schemaError(e *field.Error) error {
 	return &FieldError{strings.TrimPrefix(path, "."), e.ErrorBody()}
 }
 
-// admit changes an object as the API server does when it is created, and returns the errors
-// of its validation.
+// admit changes an object as at creation, and returns what is invalid.
 func (c *checker) admit(object map[string]any) field.ErrorList {
 	defaulting.PruneNonNullableNullsWithoutDefaults(object, c.schema)
 	defaulting.Default(object, c.schema)
@@ -100,14 +98,12 @@ func (c *checker) admit(object map[string]any) field.ErrorList {
 	return errs
 }
 
-// Invalid returns the errors that the API server would have if an object of the kind were
-// created now. It is nil for a valid one.
+// Invalid returns the API server's errors for an object created now, or nil.
 func (k *Kind) Invalid(o *unstructured.Unstructured) field.ErrorList {
 	return k.check.admit(runtime.DeepCopyJSON(o.Object))
 }
 
-// Admit changes an object as the API server would if it were created now, and returns the
-// errors of its validation, nil if it is valid. Unknown fields are dropped.
+// Admit changes an object as at creation, unknown fields dropped, and returns errors.
 func (k *Kind) Admit(o *unstructured.Unstructured) field.ErrorList { return k.check.admit(o.Object) }
 
 // validDefault reports whether a schema accepts its own default.

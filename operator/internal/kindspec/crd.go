@@ -83,8 +83,7 @@ func (k *Kind) root() (*apiextensions.JSONSchemaProps, error) {
 	return top, nil
 }
 
-// RunField is the field of an object's spec that is not an input. No input that users see
-// has a capital letter in its name.
+// RunField is no input: those have no capital letter.
 const RunField = "runOptions"
 
 // runSchema is the schema of an object's options for its run.

@@ -12,15 +12,13 @@ import (
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// These bounds limit an example as a whole, which a status has to hold, and a line of a
-// description, in bytes.
+// Bounds of an example, and of a line of a description, in bytes.
 const (
 	maxExample     = 16 << 10
 	maxExampleLine = 100
 )
 
-// Example is an object to begin with, in YAML: required fields have a value of the right
-// type, and optional fields are commented out.
+// Example is an object to begin with, in YAML: required fields, optional ones commented.
 func (k *Kind) Example() string {
 	var b strings.Builder
 	spec := k.check.crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
@@ -54,8 +52,7 @@ func (k *Kind) Example() string {
 // maxExampleDepth bounds how deep the value of an example goes.
 const maxExampleDepth = 4
 
-// exampleOf is a value as JSON, which is YAML too: the default, the first allowed value, or
-// the least value of the type.
+// exampleOf is the default, the first allowed, or the least value, as JSON.
 func exampleOf(p *apiextensions.JSONSchemaProps, depth int) string {
 	switch {
 	case p.Default != nil:

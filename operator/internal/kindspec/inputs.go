@@ -21,8 +21,7 @@ import (
 // configKey is the key of a Secret with a configuration of OpenTofu's encryption.
 const configKey = "config"
 
-// Use is the value that the annotation okara.dev/use of a Secret must have before objects
-// of a definition can use it as an input.
+// Use is okara.dev/use of a Secret that a definition's objects may use.
 func Use(def *v1alpha1.ModuleKind) string { return "input:" + def.Spec.Names.Plural }
 
 // filler fills in the inputs of a run.
@@ -56,8 +55,7 @@ func (f *filler) fillInputs() error {
 	return nil
 }
 
-// ofObject sets the inputs of the object. A null counts as absent, as it does in a
-// Terraform.
+// ofObject sets the object's inputs; null is absent.
 func (f *filler) ofObject() error {
 	f.Run.Variables = map[string]json.RawMessage{}
 	spec, _, err := unstructured.NestedMap(f.o.Object, "spec")

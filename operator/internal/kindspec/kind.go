@@ -21,8 +21,7 @@ const Group = v1alpha1.KindsGroup
 // Version is the one version of each kind.
 const Version = v1alpha1.KindsVersion
 
-// Module holds the inputs and outputs of a version of a module. Without inputs it is not
-// known which it has.
+// Module has a version's inputs, if known, and outputs.
 type Module = template.Module
 
 // Described returns the module in a folder of a description; "" is the root.

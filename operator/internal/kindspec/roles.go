@@ -9,9 +9,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// ClusterRoles returns the roles of a kind: view is aggregated to the built-in role of that
-// name, edit to edit and admin. Neither may write status, which decides which version runs
-// and which namespace is deleted.
+// ClusterRoles are a kind's view and edit, aggregated to the built-in ones. Neither writes status,
+// which decides what runs.
 func ClusterRoles(def *v1alpha1.ModuleKind) []*rbacv1.ClusterRole {
 	role := func(name string, to []string, verbs ...string) *rbacv1.ClusterRole {
 		r := &rbacv1.ClusterRole{
@@ -30,9 +29,8 @@ func ClusterRoles(def *v1alpha1.ModuleKind) []*rbacv1.ClusterRole {
 	}
 }
 
-// OutputsRole lets the readers of a definition read what an object shows them: exactly its
-// Secret of outputs and the text of its plan, each unless it is "". Both results are nil if
-// there are no readers.
+// OutputsRole lets readers read an object's Secret of outputs and plan's text, each unless ""; nil
+// without readers.
 func OutputsRole(def *v1alpha1.ModuleKind, o metav1.Object, secret, plan string) (*rbacv1.Role, *rbacv1.RoleBinding) {
 	if len(def.Spec.Outputs.Readers) == 0 || secret == "" && plan == "" {
 		return nil, nil

@@ -122,8 +122,7 @@ func (k *Kind) setInputs() error {
 	return k.checkRequired()
 }
 
-// narrowInputs checks the schema that a definition writes itself against the inputs of the
-// module, if they are known.
+// narrowInputs checks a definition's own schema against known inputs.
 func (k *Kind) narrowInputs(inline map[string]input) (map[string]input, error) {
 	if len(k.Module.Inputs) == 0 {
 		return inline, nil
@@ -233,8 +232,7 @@ type visibleInput struct {
 	props apiextensions.JSONSchemaProps
 }
 
-// secretProps is the schema of a reference to a Secret in place of a value. The value in a
-// Secret reaches the module as a string.
+// secretProps is the schema of a Secret in place of a value, a string to the module.
 func secretProps(path string, of *apiextensions.JSONSchemaProps) (apiextensions.JSONSchemaProps, error) {
 	if of.Type == "array" || of.Type == "object" {
 		return apiextensions.JSONSchemaProps{}, fieldf(path, "a Secret contains a string, but the module expects an %s: hide it", of.Type)

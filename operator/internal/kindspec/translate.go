@@ -20,8 +20,7 @@ const (
 	maxElements    = 1000 // of a list or map without a bound
 )
 
-// keywords has those that a schema of each type may have, besides annotations. Of any other,
-// objects would be valid that the author of the schema meant to refuse.
+// keywords that a schema of each type may have: others would admit what their author refuses.
 var keywords = map[string][]string{
 	"string":  {"minLength", "maxLength", "pattern", "format", "enum", "const"},
 	"number":  {"minimum", "maximum", "multipleOf", "exclusiveMinimum", "exclusiveMaximum", "enum", "const"},
@@ -70,8 +69,7 @@ func (t *translator) schema(path string, in map[string]any, depth int, refs []st
 	return &n.out, n.setDefault()
 }
 
-// resolve returns the target of a reference. Annotations and a default are allowed beside
-// a reference.
+// resolve returns a reference's target; annotations and a default may stand beside it.
 func (t *translator) resolve(path string, v any, in map[string]any, refs []string) (map[string]any, []string, error) {
 	ref, _ := v.(string)
 	pointer, local := strings.CutPrefix(ref, "#/")
@@ -138,8 +136,7 @@ type node struct {
 	refs  []string
 }
 
-// fillPlain translates all keywords that contain no schemas. Most of them have the same form in
-// a CRD.
+// fillPlain translates keywords without schemas.
 func (n *node) fillPlain() error {
 	kind, nullable, err := typeOf(n.path, n.in)
 	if err != nil {
@@ -300,8 +297,7 @@ func isAnnotation(key string) bool {
 		slices.Contains([]string{"default", "writeOnly", "description", "title", "examples", "deprecated", "readOnly", "$comment", "$defs", "definitions", "$schema"}, key)
 }
 
-// setDefault sets the default. One that the API server would refuse is left to the
-// module, which has it too.
+// setDefault sets the default, unless the API server refuses it: the module has it.
 func (n *node) setDefault() error {
 	v, ok := n.in["default"]
 	if !ok || v == nil || n.in["writeOnly"] == true {

@@ -19,8 +19,7 @@ import (
 // userLabel is the prefix that labels of an object get on the objects of its run.
 const userLabel = "apps.okara.dev-"
 
-// Registry says where modules are, and in which namespace the Secrets are that definitions
-// name.
+// Registry says where modules are, and the Secrets of definitions.
 type Registry struct {
 	Host      string      // HOST[:PORT]
 	Layout    addr.Layout // of its repositories
@@ -40,8 +39,7 @@ func (r Registry) Repository(m v1alpha1.KindModule) (string, error) {
 	return r.Host + "/" + r.Layout.Module(a), nil
 }
 
-// Wanted returns the run that an object and its definition ask for. It runs the version in
-// the status of the object; if there is none, the one in the definition's status.
+// Wanted returns the run that an object asks for, of its status's version, else the definition's.
 func (r Registry) Wanted(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (kindrun.Wanted, error) {
 	w := kindrun.Wanted{Address: def.Spec.Module.Address, Run: runOf(def)}
 	version := Running(o)

@@ -19,15 +19,13 @@ import (
 )
 
 const (
-	// MaxPayload bounds the request body of tofu-controller in bytes: the Terraform, and
-	// the plan as JSON. By default its runner sends plans of up to 4 MiB.
+	// MaxPayload bounds tofu-controller's request: Terraform, and plan, by default up to 4 MiB.
 	MaxPayload = 16 << 20
 	// maxDepth bounds the nesting depth of values.
 	maxDepth = 200
 )
 
-// payload is the request body of type SpecAndPlan: a Terraform with the plan in place of
-// its status.
+// payload is a SpecAndPlan: a Terraform with the plan as its status.
 type payload struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -77,8 +75,7 @@ func parsePayload(body []byte) (*payload, error) {
 	return &p, nil
 }
 
-// digest identifies the changes of a plan by 64 hexadecimal digits. Equal changes of
-// another Terraform have a different digest.
+// digest identifies a Terraform's changes by 64 hex digits.
 func (p *payload) digest(key []byte) (string, error) {
 	canonical, err := json.Marshal(map[string]any{
 		"uid": p.Metadata.UID, "resource_changes": p.Status.Plan.Resources, "output_changes": p.Status.Plan.Outputs,
@@ -91,8 +88,7 @@ func (p *payload) digest(key []byte) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// countActions returns how many resources a plan adds, changes and removes, as tofu counts
-// them: a replaced resource is added and removed.
+// countActions counts adds, changes and removals, as tofu does.
 func (p *plan) countActions() (adds, changes, removes int) {
 	for _, resource := range p.Resources {
 		m, _ := resource.(map[string]any)

@@ -19,13 +19,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/httpserve"
 )
 
-// Certificates is a folder with tls.crt and tls.key, the gate's own certificate, and
-// ca.crt, the authority of the callers' certificates: a Secret of cert-manager. Changed
-// files count from the next connection on.
+// Certificates is a folder with tls.crt, tls.key, and ca.crt of callers, as of cert-manager.
+// Changes count from the next connection.
 type Certificates string
 
-// Config requires a certificate from each caller. It returns an error if files are
-// missing or invalid.
+// Config requires callers' certificates; missing files are an error.
 func (c Certificates) Config() (*tls.Config, error) {
 	if _, err := c.load(); err != nil {
 		return nil, err
@@ -56,8 +54,7 @@ func (c Certificates) load() (*tls.Config, error) {
 	}, nil
 }
 
-// Key returns the key of the digests, which is the same on all replicas with these
-// certificates.
+// Key is the digests' key, equal on replicas with these certificates.
 func (c Certificates) Key() ([]byte, error) {
 	secret, err := os.ReadFile(c.filePath("tls.key"))
 	if err != nil {

@@ -19,8 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// guard returns the guard of requests. kept returns which parts of an identity sessions
-// keep.
+// guard returns the guard; kept: what sessions keep of an identity.
 func (s *Settings) guard(log *slog.Logger, transport http.RoundTripper, kept func() access.Kept) (*access.Guard, error) {
 	policy, err := s.Access.Policy(nil)
 	if err != nil {
@@ -44,8 +43,7 @@ func (s *Settings) guard(log *slog.Logger, transport http.RoundTripper, kept fun
 	})
 }
 
-// sessions configures how browsers stay logged in. The keys must not be shared: their
-// holder can impersonate every user here.
+// sessions keep browsers logged in, by keys that impersonate everybody.
 func (s *Settings) sessions(kept func() access.Kept) (*access.Sessions, *keyring.Ring, error) {
 	ui := s.UI
 	if ui == nil {
@@ -77,8 +75,7 @@ func (s *Settings) sessions(kept func() access.Kept) (*access.Sessions, *keyring
 	return out, ring, nil
 }
 
-// isPlainHTTP reports whether browsers on this machine connect without TLS. From other
-// machines, a cookie sent without TLS could be read on the way.
+// isPlainHTTP: browsers on this machine connect without TLS; from others a cookie could be read.
 func (s *Settings) isPlainHTTP() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
 	return err == nil && netaddr.IsLoopback(host) && s.TLS == nil && !strings.HasPrefix(s.PublicURL, "https:")

@@ -166,8 +166,7 @@ func screenOrigins(kit *service.Kit, next http.Handler) http.Handler {
 	})
 }
 
-// newPages returns the pages of templates and instances. There is no registry here, so no
-// other pages exist. Their package requires a catalog, which is never used.
+// newPages returns the pages of instances; a catalog is required and never used.
 func (p *Portal) newPages(s *Settings, kit *service.Kit, api http.Handler) (http.Handler, error) {
 	nowhere, err := oci.New("registry.invalid", oci.Options{})
 	if err != nil {
@@ -199,8 +198,7 @@ func keptClaims(templates *instancectl.Catalog, limits lifecycle.Limits) access.
 	return k
 }
 
-// serveReady answers 200 unless the portal is shutting down. New has waited until the objects
-// of the cluster were read.
+// serveReady answers 200 until shutdown; objects were read in New.
 func (p *Portal) serveReady(w http.ResponseWriter, r *http.Request) {
 	if p.closing.Load() {
 		http.Error(w, "shutting down", http.StatusServiceUnavailable)

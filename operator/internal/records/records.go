@@ -37,8 +37,7 @@ func (s Store) meta(of Of) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: s.Namespace, Name: prefix + of.Plural + "." + of.Key.Namespace + "." + of.Key.Name}
 }
 
-// Load reads the record of an object into value, and returns the UID that identifies
-// everything that was created for it, or "" if there is no record.
+// Load reads an object's record, and the UID of what was made for it, or "".
 func (s Store) Load(ctx context.Context, of Of, value any) (types.UID, error) {
 	m := &corev1.ConfigMap{ObjectMeta: s.meta(of)}
 	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(m), m); err != nil {

@@ -44,8 +44,7 @@ func isPermitted(addresses []string, it addr.Item) bool {
 	})
 }
 
-// takesOver reports whether a namespace takes an address over from an owner: an administrator
-// named the address, or, for once, the UID of the owner by annotation.
+// takesOver: an administrator named the address, or for once the owner's UID.
 func (o *Options) takesOver(ns *metav1.PartialObjectMetadata, it addr.Item, owner string) bool {
 	named := func(annotation string) []string {
 		return strings.FieldsFunc(ns.Annotations[annotation], func(c rune) bool { return c == ',' || c == ' ' })
@@ -77,9 +76,8 @@ func claimAddress(ctx context.Context, r *entries, e *entry) (*metav1.PartialObj
 	return ns, nil
 }
 
-// addressHolder returns the object that holds the address instead of an entry, or nil. That is
-// the oldest object that may have the address. If the entry may share the address with it
-// (see mayShareAddress), only an older Version of the same namespace and version counts.
+// addressHolder returns the object that holds the address instead, or nil: the oldest that may have
+// it. If they may share it, an older Version of the same namespace and version.
 func addressHolder(ctx context.Context, r *entries, e *entry) (*entry, error) {
 	others, err := sameAddress(ctx, r, e)
 	if err != nil {

@@ -31,8 +31,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// atOnce is how many entries of a kind are reconciled at once. It leaves some workers for
-// entries that need no run while as many runs as allowed are under way.
+// atOnce entries of a kind are reconciled, some without need of a run.
 const atOnce = maxRuns + 4
 
 // Options configure the controllers.
@@ -40,9 +39,8 @@ type Options struct {
 	Depot     *depot.Depot // the registry that they fill
 	Namespace string       // of the operator; its objects may use every address
 	Issuers   []string     // whose tokens the front-end accepts
-	// Origins returns the access to origins for an object, with its credential if it has
-	// one, and never with the credentials of the operator. may reports which addresses of
-	// the registry its namespace may use.
+	// Origins returns access for an object, with its credential, never the operator's. may: which
+	// own addresses.
 	Origins func(ctx context.Context, secret supply.TenantSecret, may func(addr.Item) bool) (supply.Origins, error)
 	Scanner Scanner
 	Now     func() time.Time // nil: time.Now
@@ -88,8 +86,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return (&rules{Client: mgr.GetClient(), Options: o, reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("okara-operator")}).setup(mgr)
 }
 
-// newRateLimiter returns the rates at which objects that could not be written are reconciled again:
-// each after 1 s to 10 min, all together 20 a second.
+// newRateLimiter retries after 1 s to 10 min, 20 a second in all.
 func newRateLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackOff, maxBackOff),
@@ -169,8 +166,7 @@ func (r *entries) targets(_ context.Context, o client.Object) []reconcile.Reques
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: v.Namespace, Name: v.Spec.Target.Name}}}
 }
 
-// wakeNamespace wakes the entries of a namespace whose rights have changed, and the entries that
-// share an address with them.
+// wakeNamespace wakes a namespace's entries, and those sharing addresses.
 func (r *entries) wakeNamespace(ctx context.Context, ns client.Object) []reconcile.Request {
 	var all []reconcile.Request
 	for _, list := range entryLists() {
@@ -196,8 +192,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	return errors.Join(v1alpha1.AddToScheme(s), fluxobj.AddToScheme(s))
 }
 
-// mayRead returns nil if the operator may read the Secrets of a namespace: an administrator
-// labelled it as one of a tenant, or it is the operator's, which needs no label.
+// mayRead returns nil if a namespace's Secrets may be read: a tenant's, or the operator's own.
 func (r *entries) mayRead(ns *metav1.PartialObjectMetadata) error {
 	if _, marked := ns.Labels[v1alpha1.LabelTenant]; marked || ns.Name == r.Namespace {
 		return nil

@@ -76,8 +76,7 @@ func (r *depots) holdDepot(ctx context.Context, d *v1alpha1.Depot) error {
 	return setFinalizer(ctx, r.Client, d, d.Spec.DeletionPolicy == v1alpha1.DeletionDelete)
 }
 
-// applyEntries creates missing objects, updates those that differ, lets go of those that are no
-// longer entries, and sums up. An error of one entry stops no other; the first is returned.
+// applyEntries makes, updates and lets go of objects; the first error is returned, others go on.
 func (r *depots) applyEntries(ctx context.Context, d *v1alpha1.Depot) error {
 	have, err := r.children(ctx, client.ObjectKeyFromObject(d))
 	if err != nil {
@@ -208,8 +207,7 @@ func entryAddress(o client.Object) string {
 	return ""
 }
 
-// alignObject gives an object the labels and the spec of its entry. The number of Version objects
-// stays: it is not part of an entry.
+// alignObject gives an object its entry's labels and spec, but the number of Versions.
 func alignObject(is, want client.Object) {
 	switch is := is.(type) {
 	case *v1alpha1.Module:
@@ -247,8 +245,7 @@ func (r *depots) dropChild(ctx context.Context, d *v1alpha1.Depot, o client.Obje
 	return r.release(ctx, d.Name, o)
 }
 
-// release makes an object of a Depot independent of it. An annotation remembers the Depot,
-// which takes the object back when it has such an entry again.
+// release makes an object independent of its Depot, which takes it back with such an entry.
 func (r *depots) release(ctx context.Context, depot string, o client.Object) error {
 	before := o.DeepCopyObject().(client.Object)
 	for _, label := range []string{v1alpha1.LabelManaged, v1alpha1.LabelDepot, v1alpha1.LabelUID} {

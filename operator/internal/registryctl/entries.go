@@ -56,8 +56,7 @@ func (r *entries) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return result, err
 }
 
-// These errors end the steps of an entry that waits in the queue, or whose spec says that no
-// run begins.
+// Errors that end an entry's steps: queued, or nothing to run.
 var (
 	errQueued    = errors.New("the run is queued")
 	errSuspended = errors.New("runs are stopped by spec.suspend")
@@ -88,8 +87,7 @@ func (r *entries) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return r.sumUp(ctx, e, before, nil)
 }
 
-// dropPassing drops errors that are no failure: the object changed or went away meanwhile, and
-// that change wakes the controller anyway.
+// dropPassing drops what is no failure: a change wakes the controller anyway.
 func dropPassing(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
@@ -108,8 +106,7 @@ func (r *entries) checkSpec(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// takeSlot waits for the origin's rate limit, for the pause between two requests, and for a
-// slot; without one the error is errQueued.
+// takeSlot waits for the origin's limit, the pause, and a slot, else errQueued.
 func (r *entries) takeSlot(_ context.Context, e *entry) error {
 	if wait := r.past.tooSoon(e, r.Now()); wait > 0 {
 		return &soonError{wait}
@@ -132,9 +129,8 @@ func (r *entries) claim(ctx context.Context, e *entry) (err error) {
 	return e.scanWith(r.Scanner)
 }
 
-// sumUp writes to the status what the steps came to, and returns when the next run is due.
-// What a user has to change is only written: it waits for that change or, after a run, for
-// the next one. An entry whose origin is at its limit waits for that.
+// sumUp writes what came of it, and returns when the next run is due. What a user must change waits
+// for that, an origin at its limit for that.
 func (r *entries) sumUp(ctx context.Context, e *entry, before client.Object, err error) (ctrl.Result, error) {
 	if soon, is := errors.AsType[*soonError](err); is {
 		return ctrl.Result{RequeueAfter: soon.wait}, nil
@@ -166,8 +162,7 @@ func (r *entries) sumUp(ctx context.Context, e *entry, before client.Object, err
 	return ctrl.Result{RequeueAfter: wait}, err
 }
 
-// rate notes a run, and returns after how long the next one is due; pause is that of the
-// origin.
+// rate notes a run, and returns when the next is due; pause is the origin's.
 func (r *entries) rate(e *entry, err error, pause time.Duration, written bool) time.Duration {
 	name := client.ObjectKeyFromObject(e)
 	now := r.Now()
@@ -189,8 +184,7 @@ func (r *entries) rate(e *entry, err error, pause time.Duration, written bool) t
 	return wait*9/10 + rand.N(wait/5+1) // so that entries created together do not stay in step
 }
 
-// holdEntry adds the finalizer before the registry is touched if the deletion policy has
-// something to do, and removes it if not.
+// holdEntry adds the finalizer before the registry is touched, if deletion does something.
 func (r *entries) holdEntry(ctx context.Context, e *entry) error {
 	return setFinalizer(ctx, r.Client, e.Object, e.hasWithdrawal())
 }
@@ -359,8 +353,7 @@ func (r *entries) withdraw(ctx context.Context, e *entry) error {
 // deletedMessage is the message to users of a version whose object was deleted.
 const deletedMessage = "the object that published it was deleted"
 
-// yankRecorded yanks the versions of an entry that are in its record. With the policy Delete
-// it also removes their tags, where the registry can.
+// yankRecorded yanks the record's versions; with Delete their tags go, where possible.
 func yankRecorded(ctx context.Context, d *depot.Depot, e *entry, l *depot.Listing, known map[string]supply.VersionRecord) error {
 	untag := e.run.DeletionPolicy == v1alpha1.DeletionDelete
 	for _, v := range l.Versions {

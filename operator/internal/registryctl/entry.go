@@ -31,8 +31,7 @@ const (
 // versionInterval is how often a Version without a target is compared with its origin.
 const versionInterval v1alpha1.Duration = "1h"
 
-// entry is this package's view of a Module, a Provider, or a Version without a target.
-// Its status is that of the object.
+// entry is a Module, a Provider, or a Version without target.
 type entry struct {
 	client.Object
 	kind   string
@@ -75,8 +74,7 @@ func isEntry(o client.Object) bool {
 	return !ok || v.Spec.Target == nil
 }
 
-// entryOfVersion makes an entry of a single version. The versions are listed at the origin,
-// because a tag is not always named like its version.
+// entryOfVersion makes an entry of one version, listed at the origin by any tag.
 func entryOfVersion(o *v1alpha1.Version) *entry {
 	e := &entry{
 		Object: o, kind: kindVersion, spec: &v1alpha1.EntrySpec{Versions: o.Spec.Version, Auth: o.Spec.Auth},
@@ -114,14 +112,12 @@ func (e *entry) setProvider(s v1alpha1.ProviderEntry) {
 // describeEntry names the object to users.
 func (e *entry) describeEntry() string { return e.kind + " " + e.GetNamespace() + "/" + e.GetName() }
 
-// mayShareAddress reports whether two entries may share one address: both are Versions of one
-// namespace, and their versions differ.
+// mayShareAddress: both are Versions of a namespace that differ.
 func (e *entry) mayShareAddress(other *entry) bool {
 	return e.kind == kindVersion && other.kind == kindVersion && e.GetNamespace() == other.GetNamespace() && e.spec.Versions != other.spec.Versions
 }
 
-// ownsVersion reports whether a version belongs to the entry. A record that several Versions
-// of one address share also has the versions of the others.
+// ownsVersion reports whether a version is this entry's: records may be shared.
 func (e *entry) ownsVersion(version string) bool {
 	return e.kind != kindVersion || version == e.spec.Versions
 }

@@ -21,8 +21,7 @@ import (
 
 func asProblem(err error) (*verdict.Problem, bool) { return errors.AsType[*verdict.Problem](err) }
 
-// defaultPause is how long an origin at its limit is not asked if it gives no duration;
-// a duration above maxPause is cut to it.
+// defaultPause is an origin's at its limit, at most maxPause.
 const (
 	defaultPause = 10 * time.Minute
 	maxPause     = 24 * time.Hour
@@ -85,8 +84,7 @@ func refusalProblem(err error) error {
 	return err
 }
 
-// strictOrigins turns refusals of these origins themselves into *verdict.Problem, which tells
-// them from refusals by a remote origin.
+// strictOrigins makes refusals by these origins a *verdict.Problem.
 func strictOrigins(from supply.Origins) supply.Origins {
 	permit := from.Permit
 	open := from.Open

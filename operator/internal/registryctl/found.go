@@ -26,8 +26,7 @@ type found struct {
 	all     []v1alpha1.VersionSummary       // newest first
 }
 
-// foundAfter returns what the registry holds after a run. The registry is read again only if
-// the run changed something.
+// foundAfter returns what the registry holds, read again after a change.
 func (r *entries) foundAfter(ctx context.Context, e *entry, p *supply.Plan) (*found, error) {
 	if l := p.Listing(e.key); l != nil {
 		return newFound(l, p.Known(e.key)), nil
@@ -135,8 +134,7 @@ func hasMatch(p *supply.Plan) bool {
 	return slices.ContainsFunc(p.Steps, func(s supply.Step) bool { return s.Action != supply.ActionPrune })
 }
 
-// verdict is the verdict on a run in which nothing failed. Drift stays until a user has
-// decided which content is right.
+// verdict is that of a run without failure. Drift stays until decided.
 func (f *found) verdict() verdict.Verdict {
 	waiting := 0
 	for _, s := range f.all {

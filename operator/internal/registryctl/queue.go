@@ -11,8 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// These bounds are for runs at once (of all entries, and of those of one origin) and for
-// starts (per second, and in a burst).
+// Bounds of runs at once, of all and an origin's, and of starts.
 const (
 	maxRuns       = 16
 	maxOriginRuns = 4
@@ -20,9 +19,8 @@ const (
 	maxStartBurst = 100
 )
 
-// fairQueue decides which entries may run. Namespaces take turns, and within each
-// namespace its origins, so that neither a namespace with many entries nor a slow origin
-// holds up the others. An entry without a slot leaves its worker and is woken later.
+// fairQueue decides who may run: namespaces take turns, and their origins. Without a slot an entry
+// leaves its worker, and is woken.
 type fairQueue struct {
 	mu      sync.Mutex // guards the fields below
 	scans   int        // max runs at once in the queue for the scanner
@@ -153,8 +151,7 @@ func (t *fairQueue) maxRunsOf(origin string) int {
 	return maxOriginRuns
 }
 
-// toEnd moves the queues of got's namespace behind those of other namespaces, and got to
-// the very end.
+// toEnd moves got's namespace behind others, and got last.
 func (t *fairQueue) toEnd(got *originQueue) {
 	behind := func(l *originQueue) int {
 		switch {

@@ -35,8 +35,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// The rules file is a key of a ConfigMap in the namespace of the operator, which the
-// front-end mounts.
+// The rules file is a ConfigMap's key, which the front-end mounts.
 const (
 	RulesConfigMap = "okara-rules"
 	RulesKey       = "rules.json"
@@ -49,8 +48,7 @@ const (
 	maxRulesTotal = 900 << 10 // bytes of all rules
 )
 
-// rules writes the AccessRules of the cluster into one file. Each reconcile reads all of
-// them, because the size limits make them depend on each other.
+// rules writes all AccessRules into one file, whose limits they share.
 type rules struct {
 	client.Client
 	Options
@@ -142,8 +140,7 @@ func ruleOf(o *v1alpha1.AccessRule) access.Rule {
 	return rule
 }
 
-// check returns a *verdict.Problem if a namespace may not have a rule. The addresses that
-// each namespace may use are kept in tenants.
+// check returns a *verdict.Problem for a rule beyond a namespace's addresses, kept in tenants.
 func (r *rules) check(ctx context.Context, rule access.Rule, namespace string, tenants map[string][]string) error {
 	text, err := json.Marshal(access.RulesFile{Rules: []access.Rule{rule}})
 	if err != nil {
@@ -228,8 +225,7 @@ func fileOf(all []judged) (string, error) {
 	return string(text), err
 }
 
-// write writes the file if it changed. A ConfigMap of that name without okara's label
-// is a *verdict.Problem.
+// write writes a changed file; a ConfigMap without okara's label is a *verdict.Problem.
 func (r *rules) write(ctx context.Context, all []judged) error {
 	text, err := fileOf(all)
 	if err != nil {
@@ -267,8 +263,7 @@ func (r *rules) describe(ctx context.Context, o *v1alpha1.AccessRule, v verdict.
 // rulesPause is how long a change waits for others, so that the file is written once.
 const rulesPause = time.Second
 
-// Cached limits what the manager of an operator in a namespace caches of kinds that it must
-// not read completely: of ConfigMaps only the one that it writes.
+// Cached limits what a manager caches: of ConfigMaps only its own.
 func Cached(namespace string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
 		Namespaces: map[string]cache.Config{namespace: {}},

@@ -85,8 +85,7 @@ func newestOf(reports []evidence.Report) []evidence.Report {
 	return all
 }
 
-// describeScan returns a report as a status has it, and whether the report has more
-// findings than usage, the number there is still room for.
+// describeScan returns a report for a status, and whether usage leaves findings out.
 func describeScan(ctx context.Context, repo *oci.Repo, report evidence.Report, usage int) (v1alpha1.Scan, bool, error) {
 	out := v1alpha1.Scan{
 		Tool: report.Scan.Tool, Time: metav1.NewTime(report.Scan.Time.UTC().Truncate(time.Second)),

@@ -13,8 +13,7 @@ import (
 // requestPause is the shortest time between two runs requested by annotation.
 const requestPause = 30 * time.Second
 
-// A failed run is repeated after minBackOff, then after twice as long each time, up to
-// maxBackOff.
+// A failed run is repeated after minBackOff, doubled up to maxBackOff.
 const (
 	minBackOff = time.Second
 	maxBackOff = 10 * time.Minute
@@ -53,8 +52,7 @@ func (s *pastRuns) tooSoon(e *entry, now time.Time) time.Duration {
 	return p.at.Add(requestPause).Sub(now)
 }
 
-// examined is when the last run without a failure began, if the object and its request are
-// still the same. Else it is zero, and the run examines everything.
+// examined is when the last good run began, if nothing changed; zero: all is examined.
 func (s *pastRuns) examined(e *entry) time.Time {
 	p, ok := s.of(e)
 	if !ok || p.request != e.requestedRun() {
@@ -63,8 +61,7 @@ func (s *pastRuns) examined(e *entry) time.Time {
 	return p.examined
 }
 
-// note stores the run of an entry that just ended, and reports whether it was the first one
-// of this object and generation.
+// note stores an ended run: is it the first of this generation?
 func (s *pastRuns) note(e *entry, now time.Time, succeeded bool) (first bool) {
 	had, again := s.of(e)
 	p := past{uid: e.GetUID(), generation: e.GetGeneration(), request: e.requestedRun(), at: now}

@@ -26,8 +26,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// These are keys of a Secret. Those of a GitHub App are the ones that OpenDepot reads;
-// those of ssh are the ones of type kubernetes.io/ssh-auth, and its known_hosts file.
+// Keys of a Secret: a GitHub App's as OpenDepot's, ssh as kubernetes.io/ssh-auth.
 const (
 	keyToken    = "token"
 	keyUsername = "username"
@@ -38,8 +37,7 @@ const (
 	keyKnown    = "known_hosts"
 )
 
-// origins returns the access to origins for an entry. Its Secret is read each time and
-// never kept.
+// origins returns an entry's access; its Secret is never kept.
 func (r *entries) origins(ctx context.Context, e *entry, ns *metav1.PartialObjectMetadata) (supply.Origins, error) {
 	addresses := r.addresses(ns)
 	may := func(it addr.Item) bool { return isPermitted(addresses, it) }
@@ -72,9 +70,8 @@ func (r *entries) strictAccess(ctx context.Context, secret supply.TenantSecret, 
 	return strictOrigins(from), nil
 }
 
-// credentialOf reads the credential of a Secret whose annotation names the hosts it may be
-// sent to. Without this annotation, any user allowed to create a Module could have any
-// Secret of the namespace sent to a host of their choice.
+// credentialOf reads a Secret whose annotation names its hosts: else anyone with a Module could
+// send any Secret anywhere.
 func credentialOf(secret *corev1.Secret) (supply.TenantSecret, error) {
 	var c supply.TenantSecret
 	c.Hosts = strings.FieldsFunc(secret.Annotations[v1alpha1.AnnotationUse], func(r rune) bool { return r == ',' || r == ' ' })

@@ -19,8 +19,7 @@ import (
 // judgedWithin is how long the controller of a target may take to judge an Approval.
 const judgedWithin = time.Minute
 
-// unjudged marks Approvals that no controller judges, because the target does not exist or
-// does not wait for one. It also deletes Approvals of any target after their lifetime.
+// unjudged marks Approvals that nobody judges, and deletes old ones.
 type unjudged struct {
 	client.Client
 	now func() time.Time

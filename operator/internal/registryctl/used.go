@@ -19,9 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// usedVersions returns a function that reports whether a version of an entry is in use: retention
-// keeps such versions as if they were pinned. The data is read once, when retention first
-// asks. If that fails, all versions count as used, since a removed one would not come back.
+// usedVersions tells which versions are in use, which retention keeps. It reads once; if that fails
+// all are.
 func (r *entries) usedVersions(ctx context.Context, e *entry) func(string, addr.Version) bool {
 	type known struct {
 		versions map[string]supply.VersionRecord

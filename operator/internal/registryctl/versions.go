@@ -29,9 +29,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// writeVersions updates the Versions of an entry: it announces the state that each asks for in
-// the registry, creates missing ones, deletes those that are too old, and writes to each
-// status what the registry has. It returns what it found in the registry last.
+// writeVersions updates an entry's Versions: announces states, makes missing and deletes old ones,
+// writes statuses. It returns what it found last.
 func writeVersions(ctx context.Context, r *entries, e *entry, f *found) (*found, error) {
 	have, err := listVersions(ctx, r, client.ObjectKeyFromObject(e))
 	if err != nil {
@@ -146,8 +145,7 @@ func makeVersion(ctx context.Context, r *entries, e *entry, version string) (*v1
 	return nil, nil
 }
 
-// versionLabels returns the labels of the Versions of an entry. One is the name of the entry, by
-// which users select them, unless the name is too long for a label.
+// versionLabels returns Versions' labels, with the entry's name if it fits.
 func (e *entry) versionLabels() map[string]string {
 	all := map[string]string{v1alpha1.LabelManaged: "", v1alpha1.LabelUID: string(e.GetUID())}
 	name := v1alpha1.LabelModule
@@ -169,8 +167,7 @@ func labelVersion(ctx context.Context, r *entries, e *entry, v *v1alpha1.Version
 	return client.IgnoreNotFound(r.Patch(ctx, v, client.MergeFrom(before)))
 }
 
-// objectName joins parts to the name of an object. If that is too long or has characters
-// not allowed in a name, a hash is appended.
+// objectName joins parts to a name, with a hash if need be.
 func objectName(parts ...string) string {
 	const limit = 200
 	text := strings.Join(parts, "-")
@@ -190,8 +187,7 @@ func objectName(parts ...string) string {
 	return strings.TrimRight(name[:min(len(name), limit)], "-.") + "-" + hex.EncodeToString(sum[:4])
 }
 
-// applyListing makes the registry list a version with the state in its object's spec, and
-// reports whether that changed anything.
+// applyListing gives a version its object's state, and reports a change.
 func applyListing(ctx context.Context, r *entries, e *entry, f *found, v *v1alpha1.Version) (bool, error) {
 	version, err := addr.ParseVersion(v.Spec.Version)
 	if err != nil || v.Spec.State == "" || !v.DeletionTimestamp.IsZero() {

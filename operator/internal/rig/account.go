@@ -24,8 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// Account creates the account of an operator that runs modules, in a namespace and with
-// the rights that the chart grants, and returns its configuration.
+// Account makes an operator's account, with the chart's rights: its configuration.
 func (c *Cluster) Account(t testing.TB, namespace string) *rest.Config {
 	t.Helper()
 	return c.newOperatorAccount(t, namespace, []string{"cluster", "runs"}, []string{"secrets", "secretsOfRuns"})
@@ -58,8 +57,7 @@ func (c *Cluster) newOperatorAccount(t testing.TB, namespace string, everywhere,
 	return a.config
 }
 
-// PortalAccount creates the account of a portal for the Instances of a namespace, with
-// the rights that the chart grants, and returns its configuration.
+// PortalAccount makes a portal's account, with the chart's rights.
 func (c *Cluster) PortalAccount(t testing.TB, instances string) *rest.Config {
 	t.Helper()
 	rules := rulesOf(t, "portal-rules.yaml")

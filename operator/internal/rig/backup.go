@@ -10,9 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// Backup copies the data folder of etcd while the cluster is stopped. The returned
-// function restores the copy the same way, as often as it is called. The cluster then
-// knows nothing of later events, while systems outside it do.
+// Backup copies etcd's data while all is stopped, and returns how to restore that: the cluster
+// forgets, the outside does not.
 func (c *Cluster) Backup(t testing.TB) (restore func()) {
 	t.Helper()
 	backup := t.TempDir()

@@ -32,12 +32,10 @@ import (
 // Issuer is the issuer of service account tokens.
 const Issuer = "https://rig.invalid"
 
-// startTimeout bounds how long a program may take to answer. Machines that build
-// something else at the same time are slow.
+// startTimeout bounds an answer; machines may be busy.
 const startTimeout = 4 * time.Minute
 
-// Cluster is etcd and an API server, and the programs that [Cluster.With] starts. The
-// zero value has not been started.
+// Cluster is etcd, an API server, and what [Cluster.With] starts.
 type Cluster struct {
 	server, manager, source, helm, tofu started
 
@@ -53,8 +51,7 @@ type started struct {
 	err  error
 }
 
-// startOnce starts the program for the first test that needs it. Later tests get the same
-// result.
+// startOnce starts a program for the first test that needs it.
 func (s *started) startOnce(t testing.TB, start func() error) {
 	t.Helper()
 	s.once.Do(func() { s.err = start() })
@@ -64,8 +61,7 @@ func (s *started) startOnce(t testing.TB, start func() error) {
 // builtVar is set if etcd, the API server and the CRDs have been built, as by make test.
 const builtVar = "OKARA_TEST_BUILT"
 
-// checkErr fails a test if err is not nil. A missing program skips the test unless it must
-// exist.
+// checkErr fails a test, or skips it without a program that may be missing.
 func checkErr(t testing.TB, err error) {
 	t.Helper()
 	missing, ok := errors.AsType[*missingError](err)
@@ -195,8 +191,7 @@ rules:
 
 func (c *Cluster) auditLog() string { return filepath.Join(c.dir, "audit.log") }
 
-// Audit returns the audit log of the API server as JSON lines. The last line may be cut
-// off.
+// Audit returns the API server's audit log as JSON lines.
 func (c *Cluster) Audit(t *testing.T) string {
 	t.Helper()
 	b := must.Get(os.ReadFile(c.auditLog()))(t)
@@ -258,8 +253,7 @@ func (e *missingError) Error() string {
 	return fmt.Sprintf("%s has not been built: make -C operator %s", e.name, e.name)
 }
 
-// Start starts the cluster for a program that is not a test, and returns a configuration
-// with every right. Stop stops the cluster.
+// Start starts the cluster for a program, with every right.
 func (c *Cluster) Start() (*rest.Config, error) {
 	if err := c.start(); err != nil {
 		c.stop()
@@ -268,8 +262,7 @@ func (c *Cluster) Start() (*rest.Config, error) {
 	return rest.CopyConfig(c.admin), nil
 }
 
-// StartManager starts kube-controller-manager as well, which empties deleted namespaces,
-// and returns a function that kills and restarts it.
+// StartManager starts kube-controller-manager, and returns how to restart it.
 func (c *Cluster) StartManager() (again func() error, err error) {
 	if err := c.startManager(); err != nil {
 		return nil, err

@@ -23,8 +23,7 @@ import (
 const (
 	// tofuVar names the tofu that tofu-controller runs.
 	tofuVar = "OKARA_TEST_TOFU"
-	// fluxNamespace is where tofu-controller, which runs tofu itself, keeps its
-	// certificates.
+	// fluxNamespace has tofu-controller's certificates.
 	fluxNamespace = "flux-system"
 	// runnerAddress is the fixed listen address of the runner in tofu-controller.
 	runnerAddress = "localhost:30000"
@@ -38,9 +37,8 @@ const (
 	Tofu    = "tofu-controller"
 )
 
-// With starts controllers on the cluster, and first creates the CRDs of those of Flux.
-// [Helm] and [Tofu] need [Source] before them. Only one test binary of a machine can use
-// Tofu at a time.
+// With starts controllers, Flux's CRDs first. [Helm] and [Tofu] need [Source]; one test binary a
+// machine uses Tofu.
 func (c *Cluster) With(t testing.TB, controllers ...string) *rest.Config {
 	t.Helper()
 	tofu := os.Getenv(tofuVar)
@@ -65,8 +63,7 @@ func (c *Cluster) With(t testing.TB, controllers ...string) *rest.Config {
 	return admin
 }
 
-// startManager starts kube-controller-manager with the controllers that are useful
-// without pods.
+// startManager starts the controllers that are useful without pods.
 func (c *Cluster) startManager() error {
 	path, err := builtProgram(Manager)
 	if err != nil {
@@ -102,8 +99,7 @@ func (c *Cluster) startSource() error {
 	return c.startFlux(Source, nil, "--storage-path", dir, "--storage-addr", port[0], "--storage-adv-addr", port[0])
 }
 
-// startTofu starts tofu-controller, which runs tofu as a child with the same environment:
-// any warning from tofu would break a run.
+// startTofu starts tofu-controller and, with its environment, tofu.
 func (c *Cluster) startTofu(tofu string) error {
 	if err := c.makeRunner(); err != nil {
 		return err

@@ -15,10 +15,8 @@ import (
 // ErrKilled is the error of a write that kills the process.
 var ErrKilled = errors.New("killed at a write")
 
-// Dying returns the client of a process that is killed at its nth write of an object:
-// before the write or, with after, when it was carried out but before the response
-// arrived. All later writes fail. The returned function returns the number of attempted
-// writes.
+// Dying is a client killed at its nth write, before or with after behind it. Later ones fail. The
+// function counts writes.
 func Dying(c client.WithWatch, nth int, after bool) (client.WithWatch, func() int) {
 	var mu sync.Mutex
 	tried := 0

@@ -25,8 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// Install creates the CRDs of the chart and waits until they are served. Existing CRDs
-// are not changed.
+// Install makes the chart's CRDs, until they are served.
 func Install(t testing.TB, config *rest.Config) {
 	t.Helper()
 	must.Succeed(t, installCRDs(t.Context(), config, filepath.Join(Root(), "charts", "okara", "crds")))
@@ -73,8 +72,7 @@ func installFile(ctx context.Context, set clientset.Interface, name string) erro
 	})
 }
 
-// isServed reports whether discovery lists each version, which it does some time after the
-// definition is established.
+// isServed: discovery lists each version, some time later.
 func isServed(set clientset.Interface, crd *apiextensions.CustomResourceDefinition) bool {
 	isUnknown := func(v apiextensions.CustomResourceDefinitionVersion) bool {
 		_, err := set.Discovery().ServerResourcesForGroupVersion(crd.Spec.Group + "/" + v.Name)
@@ -83,8 +81,7 @@ func isServed(set clientset.Interface, crd *apiextensions.CustomResourceDefiniti
 	return !slices.ContainsFunc(crd.Spec.Versions, isUnknown)
 }
 
-// InstallOthers creates the CRDs of other projects whose objects the chart contains, and
-// waits until they are served. A test is skipped if they have not been copied.
+// InstallOthers makes other projects' CRDs, or skips.
 func InstallOthers(t testing.TB, config *rest.Config) {
 	t.Helper()
 	checkErr(t, installOf(t.Context(), config, "chart"))
@@ -99,8 +96,7 @@ func installOf(ctx context.Context, config *rest.Config, whose string) error {
 	return installCRDs(ctx, config, dir)
 }
 
-// InstallFlux creates the CRDs of Flux, without the controllers, and waits until they are
-// served. A test is skipped if they have not been copied.
+// InstallFlux makes Flux's CRDs, or skips.
 func InstallFlux(t testing.TB, config *rest.Config) {
 	t.Helper()
 	checkErr(t, FluxKinds(t.Context(), config))

@@ -27,8 +27,7 @@ func builtProgram(name string) (string, error) {
 	return built[len(built)-1], nil
 }
 
-// Programs returns the folder of a program that make has built. A test is skipped if
-// there is none.
+// Programs returns a built program's folder, or skips.
 func Programs(t testing.TB, name string) string {
 	t.Helper()
 	path, err := builtProgram(name)
@@ -116,9 +115,7 @@ func (p *Process) AwaitOK(client *http.Client, url string) error {
 	return p.wait(func() bool { return answersOK(client, url) })
 }
 
-// answersTLS waits until the program answers a path with 200. The program itself creates
-// the certificate that the configuration names, so each try reads it again: it may be half
-// written.
+// answersTLS waits for 200 at a path, reading the program's certificate anew each time.
 func (p *Process) answersTLS(config *rest.Config, path string) error {
 	return p.wait(func() bool {
 		if b, err := os.ReadFile(config.CAFile); err != nil || len(b) == 0 {

@@ -26,8 +26,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
-// States gives access to the states of a registry: directly, as an operator opens them,
-// and over HTTP, as okara serve does for the runs of one issuer.
+// States gives a registry's states, directly and over HTTP for an issuer's runs.
 type States struct {
 	URL  *url.URL // of the HTTP server
 	host string   // of the registry
@@ -36,9 +35,7 @@ type States struct {
 	stores map[string]*statebackend.Store
 }
 
-// NewStates serves the http backend for a registry. It accepts the tokens of an issuer
-// with the given public keys, with the rights that the chart grants to runs of cluster
-// prod.
+// NewStates serves backend http for an issuer's keys, with runs' rights in cluster prod.
 func NewStates(t testing.TB, host, issuer string, keys []byte, now func() time.Time) *States {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "jwks.json")

@@ -24,8 +24,7 @@ import (
 type Options struct {
 	Client client.Client // reads the current objects, without a cache
 	Issuer *Issuer
-	// Stores returns the repository of a state, which holds the records of its
-	// workspaces. It returns the same store at each call. No key is needed.
+	// Stores returns a state's repository, the same each time, without keys.
 	Stores func(name string) (*statebackend.Store, error)
 	// States returns the names of all known states. nil means that none are known.
 	States func(ctx context.Context) ([]string, error)
@@ -34,9 +33,8 @@ type Options struct {
 	CA        []byte            // PEM of its authority; nil: a publicly trusted one
 	Transport http.RoundTripper // to it; nil: http.DefaultTransport
 
-	// PullSecret is the operator's pull Secret for modules in other registries than okara
-	// serve. It is copied only to namespaces that belong to a single run. The zero value
-	// means none.
+	// PullSecret is for modules in other registries, copied only to a run's own namespace; zero:
+	// none.
 	PullSecret client.ObjectKey
 }
 
@@ -106,8 +104,7 @@ type Ready struct {
 	CLIConfigSecret string
 	PullSecret      string // "": the source is pulled without a Secret
 	CASecret        string // authority of the source's registry; "": none is needed
-	// Request changes with what was prepared: a run that failed before is repeated at
-	// once (T16).
+	// Request changes with what was prepared: a failed run is repeated (T16).
 	Request string
 	Renew   time.Duration // the delay after which it has to be prepared again
 }
@@ -121,9 +118,8 @@ func (r Ready) Into(s *fluxexec.Spec) {
 	s.Request = r.Request
 }
 
-// Prepare creates or renews everything that a run needs. It may be repeated. Errors,
-// besides those of the API server and the registry: [*StateExistsError],
-// [*NotOwnerError], [*statebackend.LockedError] and [*fluxobj.TakenError].
+// Prepare makes what a run needs, repeatably. Errors: [*StateExistsError], [*NotOwnerError],
+// [*statebackend.LockedError], [*fluxobj.TakenError], others of API server and registry.
 func (a *Access) Prepare(ctx context.Context, r Run) (Ready, error) {
 	if err := a.checkNames(r); err != nil {
 		return Ready{}, err
@@ -146,8 +142,7 @@ func (a *Access) Prepare(ctx context.Context, r Run) (Ready, error) {
 	return ready, err
 }
 
-// readRunToken returns the token of a run, and how long it remains valid. before reports whether
-// the run ever had one, valid or not: then its object is not new.
+// readRunToken returns a run's token, and for how long; before: it ever had one.
 func (a *Access) readRunToken(ctx context.Context, r Run) (token string, left time.Duration, before bool, err error) {
 	s := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: r.RunNamespace, Name: r.secret()}
@@ -176,8 +171,7 @@ type Where struct {
 	Pull     bool     // the operator has a pull Secret
 }
 
-// Names returns the result of [Access.Prepare] for a run, except for what only the
-// cluster knows. It is pure.
+// Names returns [Access.Prepare]'s result but for the cluster's. It is pure.
 func (w Where) Names(r Run) Ready {
 	ready := Ready{State: fluxexec.State{Address: w.Address(r), TokenSecret: r.secret()}, CLIConfigSecret: r.configName()}
 	// Where tenants can read Secrets, the operator's must not be copied.

@@ -34,9 +34,8 @@ func (e *answerError) Error() string {
 	return fmt.Sprintf("okara serve: %s %s: %d %s: %s", e.method, e.address, e.status, http.StatusText(e.status), e.text)
 }
 
-// sendRequest sends one request for the state of a run, in the operator's name. Status 204 yields
-// no body, as 404 of a GET does for a workspace that was removed. 423 yields a
-// [*statebackend.LockedError].
+// sendRequest sends one request for a run's state as the operator. 204, and GET's 404, have no
+// body; 423 is a [*statebackend.LockedError].
 func (a *Access) sendRequest(ctx context.Context, r Run, method, lock string, body []byte) ([]byte, error) {
 	token, err := a.o.Issuer.Own(ctx, r)
 	if err != nil {

@@ -24,8 +24,7 @@ const (
 	Lifetime = 24 * time.Hour
 	// RenewBelow is the remaining lifetime below which a token is renewed.
 	RenewBelow = 12 * time.Hour
-	// ownLifetime is how long the operator's own tokens are valid, which serve for one
-	// request.
+	// ownLifetime is for the operator's tokens, of one request.
 	ownLifetime = 5 * time.Minute
 	// back is how far the clock of okara serve may be behind.
 	back = time.Minute
@@ -74,19 +73,16 @@ func (i *Issuer) Name() string { return "okara-operator." + i.o.Cluster }
 // Cluster returns the name of the cluster.
 func (i *Issuer) Cluster() string { return i.o.Cluster }
 
-// Subject returns the claim sub of the tokens, which identifies the owner of the state:
-// run:NAMESPACE/UID.
+// Subject is the tokens' sub, and the state's owner: run:NAMESPACE/UID.
 func (r Run) Subject() string { return Subject(r.Namespace, r.UID) }
 
 // Subject returns [Run.Subject] for the object with a UID in a namespace.
 func Subject(namespace string, uid types.UID) string { return "run:" + namespace + "/" + string(uid) }
 
-// workspace matches names that are safe in a right: without wildcards or parent
-// references.
+// workspace matches names that are safe in a right.
 var workspace = regexp.MustCompile(`^[a-z0-9]+(?:[.-][a-z0-9]+)*$`)
 
-// check rejects values that rules could match more widely than intended, whatever okara
-// serve does with them.
+// check rejects what rules could match too widely.
 func (r Run) check() error {
 	switch {
 	case len(validation.IsDNS1123Label(r.Namespace)) > 0:
@@ -119,8 +115,7 @@ func (i *Issuer) Token(ctx context.Context, r Run) (string, error) {
 	return i.sign(ctx, r, r.Subject(), Lifetime)
 }
 
-// Own issues a token by which the operator itself reads and deletes the state of a run.
-// Its subject is not a run, so the ownership check does not apply to it.
+// Own issues the operator's token for a run's state, which owns nothing.
 func (i *Issuer) Own(ctx context.Context, r Run) (string, error) {
 	if err := r.check(); err != nil {
 		return "", err
@@ -152,9 +147,8 @@ func (i *Issuer) sign(ctx context.Context, r Run, subject string, lifetime time.
 	return jwt.Signed(s).Claims(c).Serialize()
 }
 
-// Left returns how long a token remains valid for a run. It returns 0 if the token is not
-// for this run, or its key is no longer published. Below [RenewBelow] a token has to be
-// renewed.
+// Left returns how long a token is valid for a run; 0: not its, or its key is gone. Below
+// [RenewBelow] renew it.
 func (i *Issuer) Left(ctx context.Context, token string, r Run) (time.Duration, error) {
 	keys, err := i.keyRing(ctx)
 	if err != nil {

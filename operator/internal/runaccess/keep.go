@@ -45,8 +45,7 @@ func (i *Issuer) Start(ctx context.Context) error {
 // NeedLeaderElection returns true: only one process changes the keys.
 func (i *Issuer) NeedLeaderElection() bool { return true }
 
-// Keep creates, publishes and drops keys when it is time. After an interruption the next
-// call finishes the work: a key signs only after it was published.
+// Keep makes, publishes and drops keys in time; a key signs once published.
 func (i *Issuer) Keep(ctx context.Context) error {
 	i.keeping.Lock()
 	defer i.keeping.Unlock()

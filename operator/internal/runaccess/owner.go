@@ -11,16 +11,14 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// StateExistsError says that a workspace with the name of a new object already exists.
-// The reason of a condition is StateExists.
+// StateExistsError: a new object's workspace exists.
 type StateExistsError struct{ State, Workspace string }
 
 func (e *StateExistsError) Error() string {
 	return fmt.Sprintf(`state %s already has a workspace %s of an earlier object: to adopt it, an administrator can set okara.dev/adopt-state: "true"`, e.State, e.Workspace)
 }
 
-// NotOwnerError says that the state of an object that has run belongs to another object
-// now, or was deleted. The reason of a condition is StateNotOwned.
+// NotOwnerError: a state is another object's now, or deleted.
 type NotOwnerError struct {
 	State, Workspace string
 	Owner            string // "" if it has none
@@ -38,8 +36,7 @@ func (e *NotOwnerError) Error() string {
 	return fmt.Sprintf("workspace %s of state %s %s: this object was restored from a backup, or also exists in another cluster of this name; it is not run", e.Workspace, e.State, what)
 }
 
-// Check returns nil while the object of a run owns its state, and otherwise a
-// [*NotOwnerError]. It is called for a run that okara serve refused.
+// Check returns nil while a run's object owns its state, else [*NotOwnerError].
 func (a *Access) Check(ctx context.Context, r Run) error {
 	_, l, err := openListing(ctx, a, r.Namespace)
 	if err != nil {
@@ -61,8 +58,7 @@ func (a *Access) notOwner(r Run, is *statebackend.Record) error {
 	return e
 }
 
-// claimState makes the object the owner of its state if the state is new or an administrator
-// allows adoption. before says whether the object has run.
+// claimState makes the object owner of a new state, or of one it may adopt; before: it has run.
 func (a *Access) claimState(ctx context.Context, r Run, before bool) error {
 	s, l, err := openListing(ctx, a, r.Namespace)
 	if err != nil {
@@ -111,8 +107,7 @@ func (a *Access) writeOwner(ctx context.Context, s *statebackend.Store, r Run) e
 	})
 }
 
-// endAbandoned breaks a lock of an operator that was killed while holding it. Otherwise
-// the lock would block the run for ever.
+// endAbandoned breaks a killed operator's lock.
 func (a *Access) endAbandoned(ctx context.Context, s *statebackend.Store, l *statebackend.Listing, r Run) error {
 	held, err := l.Held(ctx, r.Workspace)
 	if err != nil || held == nil || !a.mayBreakLock(held.Info, r) {

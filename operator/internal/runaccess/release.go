@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// KeptError says that a state was kept although the run is gone: it has resources, or
-// that cannot be determined. The reason of a condition is DestroyFailed.
+// KeptError: a state stays, since it has or may have resources.
 type KeptError struct{ State, Workspace, Why string }
 
 func (e *KeptError) Error() string {
@@ -104,9 +103,8 @@ const (
 	lockRelease = "release"
 )
 
-// Work under such a lock takes at most lockedTimeout. A release lock older than
-// abandonedAfter, which allows for clock differences, is that of an operator that was
-// killed.
+// Work under such a lock takes lockedTimeout. One older than abandonedAfter, clocks allowed for, is
+// a killed operator's.
 const (
 	lockedTimeout  = 2 * time.Minute
 	abandonedAfter = 5 * time.Minute
@@ -116,8 +114,7 @@ func (a *Access) newLock(operation string, r Run) statebackend.LockInfo {
 	return statebackend.LockInfo{ID: uuid.NewString(), Operation: operation, Who: a.operatorName(), Info: "state of " + r.Subject(), Created: time.Now().UTC()}
 }
 
-// mayBreakLock reports whether an operator's lock for this run may be broken: it is a
-// release lock of a killed operator, or an owner lock, whose write is idempotent.
+// mayBreakLock: a killed operator's release lock, or an owner lock.
 func (a *Access) mayBreakLock(held statebackend.LockInfo, r Run) bool {
 	ours := a.newLock(held.Operation, r)
 	if held.Who != ours.Who || held.Info != ours.Info {
@@ -167,8 +164,7 @@ func (a *Access) setLock(ctx context.Context, r Run, method string, lock stateba
 	return err
 }
 
-// Namespaces returns the namespaces with states of runs of this cluster, including
-// deleted ones.
+// Namespaces returns those with states of this cluster, deleted ones too.
 func (a *Access) Namespaces(ctx context.Context) ([]string, error) {
 	if a.o.States == nil {
 		return nil, nil
@@ -183,8 +179,7 @@ func (a *Access) Namespaces(ctx context.Context) ([]string, error) {
 	return in, err
 }
 
-// Unowned counts the states of the runs of a namespace whose object is gone, by its UID,
-// and that have resources or cannot be checked for them.
+// Unowned counts states without object that have, or may have, resources.
 func (a *Access) Unowned(ctx context.Context, namespace string, live func(types.UID) bool) (int, error) {
 	_, l, err := openListing(ctx, a, namespace)
 	if err != nil {

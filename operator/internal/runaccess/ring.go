@@ -52,8 +52,7 @@ func parseRing(b []byte) (ring, error) {
 
 func (r ring) encodeRing() ([]byte, error) { return json.Marshal(r) }
 
-// signsFrom returns when the key at an index begins to sign, or false if that is not known
-// yet.
+// signsFrom returns when a key begins to sign; false: unknown.
 func (r ring) signsFrom(i int) (time.Time, bool) {
 	at := r[i].Published
 	if i > 0 {
@@ -101,8 +100,7 @@ func newKey() (jose.JSONWebKey, error) {
 	return jose.JSONWebKey{Key: private, KeyID: base64.RawURLEncoding.EncodeToString(id), Algorithm: string(jose.ES256), Use: "sig"}, nil
 }
 
-// withPublished returns the ring with the unpublished keys marked as published at the given
-// time.
+// withPublished marks the unpublished keys as published.
 func (r ring) withPublished(now time.Time) ring {
 	out := make(ring, len(r))
 	for i, k := range r {

@@ -84,8 +84,7 @@ func (a *Access) writeObjects(ctx context.Context, r Run, token string) (Ready, 
 	return ready, nil
 }
 
-// pullSecret returns the contents of the Secret for the source of a run, or nil if it
-// needs none.
+// pullSecret returns the contents for a run's source, or nil.
 func (a *Access) pullSecret(ctx context.Context, r Run, token string) ([]byte, error) {
 	names := a.Names(r)
 	switch {
@@ -109,8 +108,7 @@ func (a *Access) pullSecret(ctx context.Context, r Run, token string) ([]byte, e
 	return b, nil
 }
 
-// Clean removes the objects that were created for a run, except its record and state, and
-// reports whether all of them are gone. Objects of other owners stay.
+// Clean removes what was made for a run, but record and state, and reports it.
 func (a *Access) Clean(ctx context.Context, r Run) (gone bool, err error) {
 	gone = true
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: r.RunNamespace, Name: name} }
@@ -127,8 +125,7 @@ func (a *Access) Clean(ctx context.Context, r Run) (gone bool, err error) {
 	return gone, nil
 }
 
-// cliConfig returns the CLI configuration of a run in the format of okara cli-config. It
-// is parsed before it is stored, since a warning about it would break the run (T11).
+// cliConfig returns a run's CLI configuration, parsed: a warning would break it (T11).
 func (a *Access) cliConfig(token string) ([]byte, error) {
 	base := a.FrontEnd.String()
 	host := a.FrontEnd.Host

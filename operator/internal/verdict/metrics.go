@@ -66,13 +66,11 @@ func kindOf(o runtime.Object) string {
 // countTime bounds the time for reading all objects from the cache.
 const countTime = 5 * time.Second
 
-// Objects is a collector of the number of objects by kind, by whether they are Ready, and
-// by the reason. Only the leader reports.
+// Objects counts objects by kind, Ready and reason, on the leader.
 type Objects struct {
 	Reader  client.Reader // a cache
 	Elected <-chan struct{}
-	// Lists has an empty list for each kind to count. With ModuleKinds, the objects of
-	// generated kinds are counted, too.
+	// Lists has an empty list a kind; with ModuleKinds generated ones too.
 	Lists []client.ObjectList
 }
 
@@ -103,8 +101,7 @@ func (m *Objects) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// count counts the objects of a list, and those of the kinds that it defines. Objects
-// that cannot be read are not counted; the metrics of the cache show the failure.
+// count counts a list's objects and its kinds', as far as readable.
 func (m *Objects) count(ctx context.Context, list client.ObjectList, into map[figure]int) {
 	if err := m.Reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return
@@ -130,8 +127,7 @@ func figureOf(o runtime.Object) figure {
 	return f
 }
 
-// conditionsOf returns the conditions of an object of any kind of okara: all have the field
-// status.conditions.
+// conditionsOf returns status.conditions.
 func conditionsOf(o runtime.Object) []metav1.Condition {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		return Conditions(u)

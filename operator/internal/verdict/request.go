@@ -13,13 +13,11 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// maxRequest is the maximum length of a request in a status, in bytes. Its schema has
-// that bound, and a longer one would keep the whole status from being written.
+// maxRequest bounds a request in a status, as its schema does.
 const maxRequest = 256
 
-// RequestOf returns what requests a run of an object, as statuses store it: the value of
-// [v1alpha1.AnnotationRequest], and that of Flux's annotation. A long value is replaced by
-// its digest.
+// RequestOf returns what requests a run: [v1alpha1.AnnotationRequest] and Flux's; a long one by
+// digest.
 func RequestOf(o metav1.Object) string {
 	asked := o.GetAnnotations()[v1alpha1.AnnotationRequest]
 	if flux := o.GetAnnotations()[meta.ReconcileRequestAnnotation]; flux != "" {

@@ -16,9 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// ReadSecret returns a Secret that allows a use by its annotation [v1alpha1.AnnotationUse].
-// If it does not exist or allow it, the error is a [*Problem]; where follows the name of the
-// Secret in its message.
+// ReadSecret returns a Secret that allows a use ([v1alpha1.AnnotationUse]), or a [*Problem]; where
+// follows its name.
 func ReadSecret(ctx context.Context, c client.Reader, key client.ObjectKey, where, use string) (*corev1.Secret, error) {
 	s := &corev1.Secret{}
 	const soon = 5 * time.Second // a user may be about to correct it

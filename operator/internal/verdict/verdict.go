@@ -61,9 +61,8 @@ func (v Verdict) Of(o metav1.Object) Verdict {
 	return Verdict{UnderWay, v1alpha1.ReasonDestroying, "it is being deleted"}
 }
 
-// Phase returns a phase consistent with the conditions: Ready and Available require the
-// state Ready, and no phase in progress is Stalled. under is the phase of unfinished
-// work.
+// Phase returns a phase that fits: Ready and Available need Ready, none in progress is Stalled.
+// under is unfinished work.
 func (v Verdict) Phase(is, under string) string {
 	well := is == "Ready" || is == "Available"
 	ended := is == "Failed"
@@ -119,9 +118,8 @@ func (v Verdict) Say(recorder events.EventRecorder, o client.Object, list *[]met
 	v.Report(recorder, o, before)
 }
 
-// Report emits a Warning event for a verdict that something is wrong, unless the previous
-// conditions, before, say the same. A message that changes with each try is no reason for
-// a new event.
+// Report emits a Warning, unless conditions before say the same; a message that always changes is
+// no reason.
 func (v Verdict) Report(recorder events.EventRecorder, o client.Object, before []metav1.Condition) {
 	if recorder == nil || v.State != Failing && v.State != Stalled {
 		return
@@ -143,8 +141,7 @@ func Update(ctx context.Context, c client.Client, o client.Object, say func()) e
 	return c.Status().Patch(ctx, o, Since(before))
 }
 
-// Since is the patch of what changed in an object since before. It conflicts with writes of
-// other clients since then. Fields that this version of the operator does not know stay.
+// Since is the patch since before, which conflicts with others' writes and keeps unknown fields.
 func Since(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
@@ -190,8 +187,7 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Message }
 
-// Verdict returns the verdict of a problem. Work that is still running counts as under
-// way.
+// Verdict returns a problem's verdict; running work is under way.
 func (p *Problem) Verdict() Verdict {
 	v := Verdict{Stalled, p.Reason, p.Message}
 	switch {
@@ -212,8 +208,7 @@ func ReadStatus(o *unstructured.Unstructured, into any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(is, into)
 }
 
-// WriteStatus copies from, a pointer, into the status of such an object. own lists the
-// optional fields of from, which are removed first. Fields of other writers are kept.
+// WriteStatus copies from into a status, own optional fields first removed; others stay.
 func WriteStatus(o *unstructured.Unstructured, from any, own ...string) error {
 	to, err := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
 	if err != nil {
@@ -248,8 +243,7 @@ func Conditions(o *unstructured.Unstructured) []metav1.Condition {
 // ReasonPending is the reason of an Approval that has not been judged yet.
 const ReasonPending = "Pending"
 
-// Decide writes the result of an Approval, and reports whether it changed. result is ""
-// while there is none.
+// Decide writes an Approval's result, "" for none, and reports a change.
 func Decide(a *v1alpha1.Approval, result v1alpha1.ApprovalResult, message string) bool {
 	s := &a.Status
 	if s.Result == result && s.Message == message && s.ObservedGeneration == a.Generation {
