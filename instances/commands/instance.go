@@ -25,7 +25,7 @@ import (
 const instanceHelp = `Exit codes: 0 done, 2 usage, 3 instance not found or not visible to you, 4 not
 possible now or quota used up, 5 denied.`
 
-// Add adds the commands of instances to the tree, and to doctor, after those groups listed before.
+// Add adds the commands of instances to the tree and to doctor. Groups before theirs must be there.
 func Add(root, doctor *cobra.Command, reg *cli.Registries) {
 	root.AddGroup(&cobra.Group{ID: "instances", Title: "Instances:"})
 	root.AddCommand(newInstance(reg), newInstanceExec(), newInstanceEnter(), newInstanceRun(reg.App))

@@ -109,8 +109,8 @@ type Command struct {
 	Seed [32]byte
 }
 
-// Event is one of the types here and in workspace.go. One of the server's may fit nothing: no
-// change.
+// Event is one of the types here and in workspace.go. The server's change nothing if they do not
+// fit.
 type Event interface {
 	applyTo(tx *tx) (Answer, error)
 }

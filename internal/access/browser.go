@@ -15,9 +15,9 @@ import (
 )
 
 // Screen keeps pages of other sites away from a server that asks for no token, or whose password a
-// browser remembers, before routing. Such a page can send requests where only the user's browser
-// reaches, which tells in Origin and Sec-Fetch-Site; if the DNS of its site resolves to this
-// machine (rebinding), it can read answers too: then Host names that site.
+// browser remembers; it must come before routing. Such a page can send requests where only the
+// user's browser reaches, which tells in Origin and Sec-Fetch-Site; if the DNS of its site resolves
+// to this machine (rebinding), it can read answers too: then Host names that site.
 func (g *Guard) Screen(r *http.Request) error {
 	if err := g.screenName(r, g.rules.Load()); err != nil {
 		return err

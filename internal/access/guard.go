@@ -53,7 +53,7 @@ type Policy struct {
 	Tokens    []statictoken.Token
 	Issuers   []Issuer // whose tokens are accepted
 	Rules     []Rule   // what those tokens may do
-	// AnyToken ignores tokens without access rules: tools do not ask for workspaces without one.
+	// AnyToken ignores any token: there are no rules, but without one tools do not ask for workspaces.
 	AnyToken bool
 
 	NotBefore time.Time // logins and sessions made before are void
@@ -215,8 +215,9 @@ func (g Grant) MayRead(kind, address string) bool {
 // defaultGroupAge is how long groups count for ownership after the issuer stated them.
 const defaultGroupAge = 24 * time.Hour
 
-// Groups returns the caller's groups, as an owner. Stated longer than age ago (0: 24 hours), the
-// error is a [Refusal] that asks for another login. Without groups it is none, whatever the age.
+// Groups returns the caller's groups, as an owner. If they were stated longer than age ago (0: 24
+// hours), the error is a [Refusal] that asks for another login. Without groups it is none, whatever
+// the age.
 func (g Grant) Groups(age time.Duration) ([]string, error) {
 	age = cmp.Or(age, defaultGroupAge)
 	if len(g.groups) > 0 && g.guard.now().Sub(g.asked) > age {

@@ -217,7 +217,7 @@ type loginCode struct {
 	Expires   int64  `json:"e"`
 }
 
-// Callback answers the browser that the issuer sent back, on to the tool with a code.
+// Callback redirects the browser that the issuer sent back to the tool, with a code.
 func (g ToolLogins) Callback(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	var st loginState

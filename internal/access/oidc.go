@@ -26,13 +26,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// Issuer is an OpenID Connect issuer of users, CI systems or service accounts.
+// Issuer is an OpenID Connect issuer of accepted tokens: for users, CI systems or service accounts.
 type Issuer struct {
 	URL         string   // exactly as in the tokens' iss
 	Audiences   []string // one of them must be in aud
 	GroupsClaim string   // empty: "groups"
 
-	// KeysFile is a JWKS document, read again every 2 seconds at most; nothing is fetched then.
+	// KeysFile is a JWKS document, read again every 2 seconds at most: nothing is fetched, and URL may
+	// be any string. "": keys are fetched.
 	KeysFile  string
 	Transport http.RoundTripper // for fetching the keys; nil: that of the [Guard]
 }
@@ -150,7 +151,7 @@ func (s *issuers) checkToken(ctx context.Context, i Issuer, token string) (ident
 	return s.verify(ctx, i, token, &oidc.Config{})
 }
 
-// checkProof is checkToken for an expired one too, which a session keeps as proof of its login.
+// checkProof is checkToken for an expired one too, a session's proof: the caller judges its age.
 func (s *issuers) checkProof(ctx context.Context, i Issuer, token string) (identity, error) {
 	if len(token) > maxTokenSize {
 		return identity{}, errors.New("the token is too large")
@@ -195,8 +196,8 @@ func (s *issuers) verify(ctx context.Context, i Issuer, token string, config *oi
 	return id, nil
 }
 
-// checkNames refuses claims that readers differ about: a name twice (RFC 7519, 4), or in other
-// letters than the library reads.
+// checkNames refuses claims that readers differ about: a name twice (RFC 7519, section 4), or one
+// that the library reads, in other letters, which it takes as well.
 func checkNames(claims []byte) error {
 	d := json.NewDecoder(bytes.NewReader(claims))
 	if _, err := d.Token(); err != nil { // {
@@ -218,7 +219,8 @@ func checkNames(claims []byte) error {
 	return nil
 }
 
-// checkClaims refuses no subject, a time that is no number (RFC 7519, 2), and issue in the future.
+// checkClaims refuses a token without subject, from the future, or with a time that is no number
+// (RFC 7519, section 2).
 func (s *issuers) checkClaims(claims map[string]any) error {
 	if subject, _ := claims["sub"].(string); subject == "" {
 		return errors.New("the token has no subject")
@@ -407,7 +409,7 @@ func (id identity) scopes(rules []Rule) (scopes []rights.Scope, names []string) 
 	return scopes, names
 }
 
-// matchesIdentity reports whether an identity meets every condition, one of the groups included.
+// matchesIdentity reports whether an identity meets every condition; of groups one is enough.
 func (r Rule) matchesIdentity(id identity) bool {
 	if r.Issuer != "" && r.Issuer != id.Issuer {
 		return false

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// runSubject is before the identity of one object in the subjects of runs, as of a cluster's
-// operator.
+// runSubject begins the subjects of runs, as of a cluster's operator; the rest is one object's
+// identity, even among objects that have the same name in turn.
 const runSubject = "run:"
 
 // Run returns the subject of a run, which may use only the states that it owns, or "".

@@ -65,7 +65,7 @@ func (g *Guard) CheckProof(p Proof, right rights.Right) error {
 }
 
 // Proven returns a grant for this right alone, for a request by a signed address instead of a
-// token, if [Guard.CheckProof] accepts it. The rule names the kind of address.
+// token, if [Guard.CheckProof] accepts it, and records that. The rule names the kind of address.
 func (g *Guard) Proven(r *http.Request, p Proof, right rights.Right, rule string) (Grant, error) {
 	c := p.Caller()
 	if err := g.CheckProof(p, right); err != nil {

@@ -19,7 +19,7 @@ type Refusal struct {
 
 func (e *Refusal) Error() string { return e.Text }
 
-// Is: status 401 is [oci.ErrUnauthenticated], 403 [oci.ErrDenied].
+// Is reports whether target is [oci.ErrUnauthenticated] for status 401, or [oci.ErrDenied] for 403.
 func (e *Refusal) Is(target error) bool {
 	switch e.Status {
 	case http.StatusUnauthorized:

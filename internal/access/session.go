@@ -21,7 +21,8 @@ import (
 // logout, until it expires or [Policy].NotBefore revokes it.
 type Sessions struct {
 	Keyring *keyring.Ring // used for sessions only: its holder can pose as any user, but only on the pages
-	// Portals opens portals' sessions, which count for instances, by the proof in them. Nil: none.
+	// Portals opens portals' sessions, which count for templates and instances only, and by the proof
+	// in them. Nil: none.
 	Portals *keyring.Ring
 	Portal  bool // this server is a portal: its sessions contain their proof
 

@@ -19,7 +19,8 @@ const (
 	maxCookie = 3584
 )
 
-// Cookie returns a cookie for this server alone, hidden from scripts; a negative age deletes it.
+// Cookie returns a cookie for this server alone, hidden from scripts; name "" is the session's. A
+// negative age deletes it.
 func (s *Sessions) Cookie(r *http.Request, name, value string, age time.Duration) *http.Cookie {
 	c := &http.Cookie{
 		Name: s.name(r, name), Value: value, Path: strings.TrimSuffix(s.Path, "/") + "/",

@@ -242,7 +242,7 @@ func (g BrowserLogins) openSession(r *http.Request, c Caller, v session) (Logged
 	return LoggedIn{Caller: c, Cookies: cookies}, nil
 }
 
-// End records a logout, and deletes the session in the browser.
+// End records a logout, and returns what deletes the session in the browser; a copy stays valid.
 func (g BrowserLogins) End(r *http.Request) []*http.Cookie {
 	if g.guard.o.Sessions == nil {
 		return nil
@@ -282,7 +282,8 @@ func (c Caller) Rights() []RuleRight {
 	return all
 }
 
-// KnownGroups returns the groups for rules, and when they were stated; owners: [Grant.Groups].
+// KnownGroups returns the groups for rules, and when they were stated (zero: unknown). For
+// ownership see [Grant.Groups].
 func (c Caller) KnownGroups() ([]string, time.Time) { return c.groups, c.asked }
 
 // CallerOf identifies the caller and records nothing. Pages show the caller with it.

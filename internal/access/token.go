@@ -47,7 +47,7 @@ func (l *rules) refusedTokenID(r *http.Request) string {
 	return id
 }
 
-// bearerToken returns a request's token, on routes of states and registry also a Basic password.
+// bearerToken returns a request's token, which for states and registry may be the Basic password.
 func bearerToken(r *http.Request) (string, bool) {
 	h := r.Header.Get("Authorization")
 	if h == "" {

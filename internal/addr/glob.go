@@ -57,7 +57,7 @@ func Match(glob, address string) bool {
 	return true
 }
 
-// MatchBelow reports whether a glob matches an address of several segments after first.
+// MatchBelow reports whether a glob matches an address of first and at least one more segment.
 func MatchBelow(glob, first string) bool {
 	want, _, more := strings.Cut(glob, "/")
 	return want == "**" || more && MatchText(want, first)

@@ -28,8 +28,8 @@ func ParseSelection(s string) (Selection, error) {
 // Selects reports whether v is selected; without a constraint all versions are.
 func (s Selection) Selects(v Version) bool { return s.Versions == "" || s.Allow.Allows(v) }
 
-// ParseItem parses the address of a module or provider: three parts are a mirrored provider if they
-// begin with a host, two are an own provider.
+// ParseItem parses the address of a module or provider: three parts are a mirrored provider if the
+// first is a host, else a module; two are an own provider.
 func ParseItem(address string) (Item, error) {
 	first, _, _ := strings.Cut(address, "/")
 	if strings.Count(address, "/") == 1 || strings.ContainsAny(first, ".:") || first == "localhost" {

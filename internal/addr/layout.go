@@ -42,7 +42,7 @@ type Layout struct {
 	// Instances is by default "{prefix}/instances/{namespace}/{name}/{id}". It
 	// may omit {id}, or all three: several instances then share a repository.
 	Instances string
-	// Ledgers is "{prefix}/ledger", and the same with "-2", "-3" and so on.
+	// Ledgers is by default "{prefix}/ledger"; it stands also for the name with "-2", "-3" and so on.
 	Ledgers string
 }
 

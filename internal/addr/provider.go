@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Provider is the address of a provider. A mirrored one has a Hostname, in punycode, with ":port"
-// if it is not 443.
+// Provider is the address of a provider. Hostname is "" for one that okara publishes; of a mirrored
+// one it is the origin's host in punycode, with ":port" if that is not 443.
 type Provider struct{ Hostname, Namespace, Type string }
 
 // ParseProvider parses "namespace/type" or "host[:port]/namespace/type". Letters

@@ -7,7 +7,7 @@ import "strings"
 // maxRepository bounds "host[:port]/name", as all clients and registries do.
 const maxRepository = 255
 
-// SplitRegistry splits "localhost:5000/acme" into host and prefix, without scheme or tag.
+// SplitRegistry splits "localhost:5000/acme" into host and prefix. A scheme or tag is refused.
 func SplitRegistry(s string) (host, prefix string, err error) {
 	const what = "registry"
 	if s == "" {

@@ -18,7 +18,7 @@ const maxTag = 128
 // Version is a strict SemVer 2.0.0 version, comparable with ==; the zero value is none.
 type Version struct{ s string }
 
-// ParseVersion parses a whole version, but for one leading "v". The error is a [*SyntaxError].
+// ParseVersion parses a whole version; one leading "v" is dropped. The error is a [*SyntaxError].
 func ParseVersion(s string) (Version, error) {
 	trimmed := strings.TrimPrefix(s, "v")
 	switch {
@@ -152,8 +152,8 @@ const (
 	Patch = "patch"
 )
 
-// Bump returns the release after v with one number raised, and zeros after it (SemVer 2.0.0, 6 to
-// 8).
+// Bump returns the release after v with its major, minor or patch number raised, and zeros after
+// that (SemVer 2.0.0, 6 to 8).
 func (v Version) Bump(part string) (Version, error) {
 	core, _, _ := strings.Cut(strings.TrimSuffix(v.s, v.build()), "-")
 	n := strings.Split(core, ".")

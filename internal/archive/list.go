@@ -218,8 +218,8 @@ func (w *walk) shipsEntry(name string, e fs.DirEntry, at *place) (bool, error) {
 	return w.heldBack(name, e.IsDir(), at, named)
 }
 
-// heldBack records whether an entry is held back. A publisher's glob, or above held-back
-// directories an ignore file (named), ships it.
+// heldBack records whether an entry is held back. A publisher's glob ships it, or an ignore file
+// (named), which does not count below a held-back directory.
 func (w *walk) heldBack(name string, isDir bool, at *place, named bool) (ships bool, err error) {
 	included, err := w.hold.isIncluded(name, isDir, at.held)
 	switch {

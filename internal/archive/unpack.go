@@ -20,10 +20,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// zipEntry is the space of an entry in a zip's directory, name included, which is kept in memory.
+// zipEntry is the space of an entry in a zip's directory, in bytes with its name, kept in memory.
 const zipEntry = 512
 
-// tarEntry is the space of an entry in a tar besides content: header, padding, a long name.
+// tarEntry is the space of an entry in a tar besides content, in bytes: header, padding, long name.
 const tarEntry = 4096
 
 // boundedReaderAt stops reading after a number of bytes until read is set.

@@ -88,7 +88,8 @@ func (k *keeper) appendLocked(r Record) bool {
 	return true
 }
 
-// goOnLocked returns the part for a line of a day, or nil if it has too many.
+// goOnLocked returns the part for a line of a day, none before the newest's day; nil: too many
+// parts.
 func (k *keeper) goOnLocked(on time.Time, size int) *ownPart {
 	tag := AuditTag{Day: on, ID: k.id, Part: 1}
 	if len(k.parts) > 0 {

@@ -46,7 +46,7 @@ func Open(b Backend, o OpenOptions) (*statebackend.Store, error) {
 	return statebackend.New(r, s), nil
 }
 
-// Client returns options for a registry. Arguments precede o, and must not contradict.
+// Client returns options for a registry. Arguments precede o; contradicting ones are refused.
 func (a *Arguments) Client(o OpenOptions) (oci.Options, error) {
 	if err := a.checkTransport(); err != nil {
 		return oci.Options{}, err

@@ -25,7 +25,7 @@ func (b Backend) Replicate(ctx context.Context, workspace string, open func(Back
 	return errs
 }
 
-// behindError wraps an error with its remedy: the next run, or what the error says.
+// behindError wraps an error with its remedy: the next run, or what the error itself says.
 func (b Backend) behindError(err error, replica string) error {
 	if errors.Is(err, statebackend.ErrReplica) {
 		return fmt.Errorf("the replica is behind: %w", err)

@@ -21,7 +21,7 @@ func argumentVariables(line commandLine) []string {
 	return []string{strings.ReplaceAll(name, "-", "_"), "TF_CLI_ARGS"}
 }
 
-// environmentArguments returns their words, and their values for the tool, without -backend-config.
+// environmentArguments returns the variables' words, and their values without -backend-config.
 func environmentArguments(line commandLine, getenv func(string) string) (words []string, environ []string, err error) {
 	for _, name := range argumentVariables(line) {
 		value := getenv(name)

@@ -87,7 +87,7 @@ func (c commandLine) isLocal() bool {
 	return slices.Contains([]string{"", "fmt", "version", "login", "logout"}, c.Command)
 }
 
-// parseBackendConfig reads -backend-config: KEY=VALUE, or a file. The last value wins.
+// parseBackendConfig reads -backend-config: KEY=VALUE, or a file, seen from dir. The last wins.
 func parseBackendConfig(values []string, dir string) ([]Setting, error) {
 	var settings []Setting
 	for _, v := range values {

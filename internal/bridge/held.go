@@ -77,8 +77,8 @@ func (h *HeldServer) Close() error {
 // CheckHeldEnvironment refuses variables that lead the tool to another state.
 func CheckHeldEnvironment(getenv func(string) string) error { return checkEnvironment(getenv) }
 
-// PrepareHeld puts the backend of a [HeldServer] into a root module, in place of its own. It
-// refuses encryption, a cloud workspace, and an override file that would win.
+// PrepareHeld puts the backend of a [HeldServer] into a root module that no other process runs, in
+// place of its own. It refuses encryption, a cloud workspace, and an override file that would win.
 func PrepareHeld(dir, repository string) error {
 	for _, ext := range []string{".tf", ".tf.json", ".tofu", ".tofu.json"} {
 		name := strings.TrimSuffix(overrideName, ".tf") + ext

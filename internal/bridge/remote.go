@@ -19,7 +19,7 @@ type RemoteState struct {
 	Name string
 	// Repository is an HCL expression, which only the tool may be able to evaluate.
 	Repository string
-	// Backend has what okara can evaluate; else its Repository is "".
+	// Backend has the arguments that okara can evaluate; its Repository is "" if that is not one.
 	Backend backendblock.Backend
 }
 

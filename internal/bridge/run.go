@@ -69,7 +69,7 @@ type Result struct {
 	Behind   []error         // replicas that could not be updated
 }
 
-// Run runs a command while it serves its state. The error is okara's own.
+// Run runs a command while it serves its state. An error is okara's: it did not run, or clean up.
 func Run(ctx context.Context, o Options) (Result, error) {
 	if !o.Config.Used() {
 		if err := removeLeftover(o.Config.Dir); err != nil {
@@ -215,7 +215,7 @@ func (o Options) runCommand(dir string, started func(*os.Process) (end func())) 
 	return 0, err
 }
 
-// workspaces returns those to look for if a name contains {workspace}.
+// workspaces returns those to look for if a repository's name contains {workspace}.
 func (o Options) workspaces() []string {
 	names := slices.DeleteFunc(backendblock.Selected(o.Config.Dir, o.Getenv), func(s string) bool { return s == "default" })
 	slices.Sort(names)

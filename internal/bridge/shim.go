@@ -53,7 +53,7 @@ func (t Tool) nextOnPath() string {
 	return ""
 }
 
-// Look is exec.LookPath without okara under the tool's name. Without another, [RunTool] hints.
+// Look is exec.LookPath that skips okara under the tool's name; if that is all, [RunTool] hints.
 func Look(program string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err == nil && isOkara(path) {

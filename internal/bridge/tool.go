@@ -102,7 +102,7 @@ func RunShimmed(shims string, command []string, o Options) (Result, error) {
 	return Result{Code: code}, err
 }
 
-// shimsVariable names that folder, which the tool's own PATH must not have.
+// shimsVariable names the folder with the shims, which must not be on the tool's own PATH.
 const shimsVariable = "OKARA_SHIMS"
 
 // withoutShims returns the environment for a tool that is called by a shim.

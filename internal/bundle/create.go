@@ -58,8 +58,9 @@ type CreateOptions struct {
 }
 
 // Create writes items to file with all they need: indexes' children, blobs, signatures, referrers.
-// A version against the policy wraps trust.ErrUntrusted, before anything. It is file+".part" until
-// complete; another run of the same content continues it.
+// A version that does not fulfil the policy is an error, before anything is written, that wraps
+// trust.ErrUntrusted. The file is file+".part" until complete; another run of the same content
+// continues it.
 func Create(ctx context.Context, d *depot.Depot, file string, items []Item, o CreateOptions) (Report, error) {
 	plan, report, err := collectItems(ctx, d, items, o)
 	if err != nil {

@@ -90,7 +90,7 @@ func (b *File) Report() Report {
 }
 
 // Verify checks the bundle without a registry, in constant memory: each digest, and that all below
-// index.json is here or required.
+// index.json is here or required from an earlier bundle.
 func (b *File) Verify(ctx context.Context) (Report, error) {
 	report := b.Report()
 	for d, s := range b.blobs {

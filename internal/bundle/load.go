@@ -26,7 +26,7 @@ import (
 // LoadOptions says what a bundle may do; zero loads new versions.
 type LoadOptions struct {
 	Policy *trust.Policy // policy that every version has to fulfil; nil: none
-	// Trusted lets the bundle also yank, deprecate, resign and report on existing versions.
+	// Trusted lets the bundle affect existing versions too: yank, deprecate, sign anew, report scans.
 	Trusted bool
 	// Images lets the bundle load container images to images/NAME, without policy.
 	Images bool

@@ -40,7 +40,8 @@ type File struct {
 
 type span struct{ offset, size int64 }
 
-// Open reads a bundle's index and locates its blobs; no bundle wraps oci.ErrCorrupt.
+// Open reads a bundle's index and locates its blobs. The caller must close it. An error about what
+// is no bundle wraps oci.ErrCorrupt.
 func Open(file string) (*File, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -120,7 +120,7 @@ func kindOfImageTag(tag string) (rootKind, bool) {
 	}
 }
 
-// isFallbackTag reports whether a tag lists referrers, as other tools copy.
+// isFallbackTag reports whether a tag is a list of referrers for registries without their API.
 func isFallbackTag(tag string) bool {
 	hex, ok := strings.CutPrefix(tag, "sha256-")
 	return ok && digest.NewDigestFromEncoded(digest.SHA256, hex).Validate() == nil

@@ -100,7 +100,7 @@ type blobFetch struct {
 // the fetch's.
 type Opener func(ctx context.Context) (io.ReadCloser, *url.URL, error)
 
-// NewBlobs opens a directory after any crash. Without a limit it returns nil.
+// NewBlobs opens a directory, and removes a crash's remains. Without a limit it returns nil.
 func NewBlobs(o BlobOptions, log *slog.Logger, count func(result string)) (*Blobs, error) {
 	if o.Bytes <= 0 {
 		return nil, nil
@@ -149,7 +149,8 @@ func (c *Blobs) scan() ([]*blobFile, error) {
 func (c *Blobs) path(name string) string { return filepath.Join(c.dir, name) }
 
 // Open returns a blob's file and, while that grows, its spool. A miss at the start of a blob starts
-// a fetch. If it is not and will not be cached, for lack of space or a part alone, the file is nil.
+// a fetch. If it is not and will not be cached, for lack of space or a part alone, the file is nil:
+// the caller reads from the registry.
 func (c *Blobs) Open(ctx context.Context, b Blob, size, offset int64, opener Opener) (*os.File, *Spool, *url.URL, error) {
 	name := b.name()
 	c.mu.Lock()

@@ -26,8 +26,9 @@ const (
 	LoadTimeout = 30 * time.Second // for one shared fetch, which belongs to no request
 )
 
-// Policy says how long a value is used: without refresh during Fresh, during one in Grace, then
-// requests wait. While a refresh fails temporarily, the old value serves until Stale.
+// Policy says how long a value is used; the durations add up. It is used as it is during Fresh,
+// while a refresh runs during Grace; then requests wait. While a refresh fails temporarily, the old
+// value serves until it is Stale old.
 type Policy struct {
 	Fresh, Grace, Stale time.Duration
 }

@@ -90,7 +90,7 @@ func (s *Spool) wakeReaders() {
 }
 
 // Finish ends the writing, verifies the digest if cause is nil, and keeps the file if all is right.
-// It is called once.
+// It must be called once.
 func (s *Spool) Finish(cause error) error {
 	if got := hex.EncodeToString(s.sum.Sum(nil)); cause == nil && got != s.want {
 		cause = fmt.Errorf("got sha256:%s, expected sha256:%s: %w", got, s.want, oci.ErrCorrupt)

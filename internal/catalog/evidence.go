@@ -68,7 +68,7 @@ func newEvidence(now func() time.Time, looked func(kind, result string)) *eviden
 
 // Evidence returns the signatures and attestations of a version. One with a tag, or by an event,
 // counts once the list has it; one only in the list of referrers, or changed under its tag, after
-// ten minutes, read behind. Keys are trusted if the server's policy names them.
+// ten minutes, read in the background. Keys are trusted if the server's policy names them.
 func (c *Catalog) Evidence(ctx context.Context, it addr.Item, v addr.Version, manifest oci.Descriptor, l *Versions) (*Evidence, error) {
 	return c.cachedEvidence(ctx, c.evidence.of, evidence.ReadReferred, it, v, manifest, l)
 }
@@ -127,7 +127,7 @@ func (l *Versions) vouchedBy(v addr.Version, manifest oci.Descriptor) string {
 	return fmt.Sprint(l.lastResign(v), len(rest), rest[:min(len(rest), maxAttached)])
 }
 
-// Findings reads a scan report; [oci.ErrTooLarge] and [oci.ErrCorrupt]: look at it yourself.
+// Findings reads a scan report. [oci.ErrTooLarge] and [oci.ErrCorrupt]: a user has to look at it.
 func (c *Catalog) Findings(ctx context.Context, repository string, report evidence.Report) (*Findings, error) {
 	return c.evidence.found.Get(ctx, repository+"@"+report.Document.Digest.String(), alwaysFresh(), func(ctx context.Context, _ *Findings, _ bool) (*Findings, error) {
 		r, err := c.client.Repo(repository)

@@ -69,7 +69,7 @@ func (m *manifests) knownManifest(repository string, v addr.Version, l *Versions
 	return p.Index, true
 }
 
-// recheckTags reads modules' oldest tags again, behind: at most limit, past the tag TTL.
+// recheckTags reads modules' oldest tags again in the background, at most limit, past the tag TTL.
 func (m *manifests) recheckTags(ctx context.Context, repository string, all []addr.Version, limit int) {
 	type aged struct {
 		tag string

@@ -74,7 +74,7 @@ func (m *manifests) loadModule(repository, tag string) cache.Loader[*ModuleVersi
 	}
 }
 
-// Description returns a version's description, empty of another tool's.
+// Description returns a version's description, empty for one that another tool made.
 func (c *Catalog) Description(ctx context.Context, mv *ModuleVersion) (artifact.ModuleDescription, error) {
 	var d artifact.ModuleDescription
 	if mv.Description == nil {

@@ -227,7 +227,7 @@ var keyIDRE = text.Pattern(`^([0-9A-F]{24})?[0-9A-F]{16}$`)
 // RevokedKeys are the IDs of keys that are not trusted, whatever is stored.
 type RevokedKeys struct{ ids []string }
 
-// ParseRevokedKeys parses IDs of 16 and fingerprints of 40 hex digits, spaced as by gpg.
+// ParseRevokedKeys parses IDs of 16 and fingerprints of 40 hex digits, any case, spaced as by gpg.
 func ParseRevokedKeys(texts []string) (RevokedKeys, error) {
 	var r RevokedKeys
 	for _, text := range texts {

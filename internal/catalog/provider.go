@@ -114,7 +114,8 @@ func (c *Catalog) ProviderVersion(ctx context.Context, p addr.Provider, v addr.V
 }
 
 // providerVersion returns an index with all that answers need. Its tag must not move: that is
-// checked behind, logged, and changes no answer. A new signature is a new value.
+// checked in the background, logged as an error, and changes no answer. A new signature is a new
+// value.
 func (m *manifests) providerVersion(ctx context.Context, repository, typ string, v addr.Version, l *Versions) (*ProviderVersion, error) {
 	policy := cache.Policy{Fresh: 10 * time.Minute, Grace: cache.Forever, Stale: cache.Forever}
 	return m.providers.Get(ctx, providerKey(repository, v, l), policy, func(ctx context.Context, old *ProviderVersion, has bool) (*ProviderVersion, error) {

@@ -153,7 +153,7 @@ func TestTheFolderIsContent(t *testing.T) {
 }
 
 // TestWhatWasRecordedAtPublishing removes tags after a growth, a kill before the time, and beside a
-// pair by another tool.
+// version of another tool that differs after "+".
 func TestWhatWasRecordedAtPublishing(t *testing.T) {
 	key, host := mustKey(t), ocitest.New(t, ocitest.Quirks{})
 	d, client := depottest.NewDepot(t, host, oci.Options{})

@@ -28,7 +28,8 @@ const (
 	besideBytes = 40_000 // what the runtime may count of code that runs during an init
 )
 
-// heavy lists packages beyond the bounds, with why; none is okara's own.
+// heavy lists packages beyond the bounds, with why; none is okara's own. A row goes when its
+// package uses less than half of them.
 const heavy = `
 github.com/distribution/reference: expressions of names; the built-in registry
 github.com/hashicorp/vault/api: settings from the environment; keys of states

@@ -193,7 +193,7 @@ func (c *settling) isSettledAt(clock, passed, long time.Duration) bool {
 	return !c.set || passed-c.since > long
 }
 
-// lockFile is locked by a server or collection; the kernel releases it.
+// lockFile is locked by a server or collection; the kernel releases the lock of a killed process.
 const lockFile = ".okara-lock"
 
 func lockDir(dir string) (*flock.Flock, error) {

@@ -27,7 +27,7 @@ type Options struct {
 	DisableDelete bool
 	// Logger receives the library's errors; nil: none. The last New decides for the process.
 	Logger *slog.Logger
-	// Reserve is disk space that only Vital repositories may use when the rest is full. 0: none.
+	// Reserve is disk space, in bytes, for Vital repositories alone when the rest is full. 0: none.
 	Reserve int64
 	Vital   func(repository string) bool // nil: none
 	// Rule is asked before a tag is written; nil: every tag may be written.
@@ -107,7 +107,7 @@ func (r *Registry) openFolder(reserved int64) (err error) {
 // catalogPage is how many repositories one answer lists.
 const catalogPage = 1000
 
-// maxName bounds a repository's name, as the library does (distribution/reference).
+// maxName bounds a repository's name, in characters, as the library (distribution/reference).
 const maxName = 255
 
 // startApp calls NewApp, which panics on a configuration that it considers wrong.

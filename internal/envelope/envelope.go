@@ -24,7 +24,7 @@ const (
 // ErrKey means that none of the configured keys opens a sealed text.
 var ErrKey = errors.New("no configured key can decrypt it")
 
-// ErrSealed: a sealed text is truncated, modified, or from a different place.
+// ErrSealed means a sealed text that is truncated, modified, or from a different place.
 var ErrSealed = errors.New("encrypted data is damaged")
 
 const (
@@ -40,7 +40,7 @@ const (
 
 // Options configures the keys of an Envelope.
 type Options struct {
-	// Keys wrap each new data key, all of them; those that can also open.
+	// Keys, in the forms of the package comment, wrap each data key, all; those that can also open.
 	Keys []string
 	// Identities are paths of age identity files that are only used to open.
 	Identities []string

@@ -14,7 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/envelope"
 )
 
-// newVault serves Vault's two calls to wrap keys in names, in the environment, once per process.
+// newVault serves Vault's two calls to wrap keys in names, by the environment, which the library
+// reads once: one test may call it.
 func newVault(t *testing.T, names ...string) (deny *atomic.Bool) {
 	t.Helper()
 	deny = new(atomic.Bool)

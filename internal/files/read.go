@@ -22,7 +22,8 @@ func (e *ModeError) Error() string {
 	return fmt.Sprintf("%s may be read by others (mode %04o), it must be 0600", e.Name, e.Mode)
 }
 
-// ReadPrivate reads up to limit bytes of a file that only its owner may read, else a [*ModeError].
+// ReadPrivate reads up to limit bytes of a file that its owner alone may read, else a [*ModeError];
+// Windows has no such modes.
 func ReadPrivate(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -37,7 +37,7 @@ func namedFile(dir string) (f *os.File, done func(), err error) {
 	return f, func() { _ = errors.Join(f.Close(), os.Remove(f.Name())) }, nil // an open file keeps its name on Windows
 }
 
-// NoTemporary reports whether nothing temporary could be made, and where.
+// NoTemporary reports whether err is that nothing temporary could be made, and in which directory.
 func NoTemporary(err error) (dir string, ok bool) {
 	e, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !slices.Contains([]string{"open", "mkdir", "createtemp", "mkdirtemp"}, e.Op) {

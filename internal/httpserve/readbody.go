@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// ReadBody reads a body of at most limit bytes, nothing of one declared longer:
-// [*http.MaxBytesError]. Of known length it is held once.
+// ReadBody reads a body of at most limit bytes, else [*http.MaxBytesError]: of one declared longer
+// it reads nothing. A body of known length is held in memory once.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}

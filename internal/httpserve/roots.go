@@ -10,9 +10,10 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// FallbackRoots makes main trust the bundled certificates where the system has none, as in an image
-// of one program. Parsing them takes longer than most commands to start, so the system's are looked
-// for first; a wrong result costs only time.
+// FallbackRoots, for main before anything is verified, makes the process trust the bundled
+// certificates where the system has none, as in an image of one program. Parsing them takes longer
+// than most commands to start, so the system's are looked for first; a wrong result costs only
+// time.
 func FallbackRoots(getenv func(string) string) {
 	if systemRoots(getenv) {
 		return

@@ -31,7 +31,7 @@ type Options struct {
 	Logger *slog.Logger
 	// Tracer gets one span per request; nil: no spans.
 	Tracer trace.TracerProvider
-	// ShutdownGrace is how long connections are accepted after the context's end.
+	// ShutdownGrace is how long connections are accepted after the context's end; zero: not at all.
 	ShutdownGrace time.Duration
 	// Drain is how long requests may take after that, before they are cut; zero: 10 minutes.
 	Drain time.Duration

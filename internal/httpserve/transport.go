@@ -24,7 +24,7 @@ type TransportOptions struct {
 	ClientCert string // PEM files; both or neither
 	ClientKey  string
 	Insecure   bool // accept any certificate
-	// CertDirs have a folder HOST[:PORT] for each host with certificates, as Docker's certs.d.
+	// CertDirs have HOST[:PORT] folders, as Docker's: *.crt to trust, NAME.cert and NAME.key to show.
 	CertDirs []string
 	// Dial connects to the host, or to a proxy if one is used; nil: the default dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -43,8 +43,8 @@ const (
 	answerTimeout = 10 * time.Minute
 )
 
-// Transport is for all outgoing requests: pooled, by the environment's proxies but for loopback,
-// with a span each.
+// Transport returns the transport of all outgoing requests: connections are pooled, the
+// environment's proxies used but for loopback hosts, and each request is a span.
 func Transport(o TransportOptions) (http.RoundTripper, error) {
 	config, err := o.clientTLS()
 	if err != nil {

@@ -40,7 +40,7 @@ const (
 	maxJob = 64 << 10
 )
 
-// Recorded is a stored job. All readers of the queue see Data: no secrets.
+// Recorded is a stored job. All readers of the queue see Data, so it must have no secrets.
 type Recorded struct {
 	ID   string
 	Kind string

@@ -43,7 +43,7 @@ const (
 	grace   = 30 * time.Second // for running tries when the server ends
 )
 
-// Job is background work, recorded before it is acknowledged; no secrets.
+// Job is background work, recorded before it is acknowledged; it must have no secrets.
 type Job struct {
 	Kind string // selects the handler
 	Data map[string]string
@@ -143,7 +143,7 @@ func (q *Queue) Add(ctx context.Context, id string, j Job) (added bool, err erro
 	return added, err
 }
 
-// AddAgain is [Queue.Add] for a person's repetition: a parked job gets a new id, returned.
+// AddAgain is [Queue.Add] for a person's repetition: a new job, with id now, replaces a parked one.
 func (q *Queue) AddAgain(ctx context.Context, id string, j Job) (now string, added bool, err error) {
 	now = id
 	for n := 2; n <= maxAgain+1; n++ {

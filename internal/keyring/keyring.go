@@ -43,7 +43,7 @@ func New(keys []Key) (*Ring, error) {
 	return ring, ring.Replace(keys)
 }
 
-// Replace replaces the keys, or with an invalid one nothing.
+// Replace replaces the keys. An invalid one is an error, and nothing is replaced.
 func (ring *Ring) Replace(keys []Key) error {
 	checked, err := checkKeys(keys)
 	if err != nil {

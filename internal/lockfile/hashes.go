@@ -30,8 +30,8 @@ type Known struct {
 }
 
 // Hashes collects a version's hashes: zh: of packages, h1: if published or to be computed, zh: of
-// each line of SHA256SUMS. A wrong signature, or sums that contradict a package, are an error; no
-// sums are accepted.
+// each line of SHA256SUMS. A wrong signature, or sums that contradict a package, are an error; a
+// source without sums is accepted.
 func Hashes(ctx context.Context, src depot.Source, p addr.Provider, v addr.Version, compute bool) (Known, error) {
 	platforms, err := src.Platforms(ctx, p, v)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 )
 
 // Each runs f on every registry in process: distribution in memory, with each quirk with which
-// okara works, and cue-labs' ociregistry, which has a referrers API. Quirks that forbid locking:
-// [New].
+// okara works, and cue-labs' ociregistry, which has a referrers API. For quirks that forbid locking
+// use [New].
 func Each(t *testing.T, f func(t *testing.T, host string)) {
 	t.Helper()
 	EachHandler(t, func(t *testing.T, h http.Handler) { f(t, serveHandler(t, h)) })

@@ -175,7 +175,7 @@ func Slow(d time.Duration) Act {
 	}
 }
 
-// Stale repeats the first response, like a cache that never updates; Times: -1.
+// Stale repeats the first response, like a cache that never updates; use it with Times: -1.
 func Stale() Act {
 	var mu sync.Mutex // guards kept
 	kept := map[string]*http.Response{}

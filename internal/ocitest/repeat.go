@@ -25,7 +25,7 @@ func Twice(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	return resp, nil
 }
 
-// Late delivers the first, lost, request before the fourth, or at deliver; Times: -1.
+// Late delivers the first, lost, request before the fourth, or at deliver; use it with Times: -1.
 func Late() (act Act, deliver func()) {
 	l := &lateRequest{}
 	return l.do, l.deliver

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// top lists the top folder's content.
+// top lists what the top folder may contain; a new entry needs a reason.
 var top = []string{
 	"cmd", "oci", "statebackend", "registry", "credentials", "instances", "internal", "testdata", "docs", "operator", "provider", "charts", "deploy",
 	"go.mod", "go.sum", "Makefile", "LICENSE", "README.md", "CHANGELOG.md", "findings", "CONTRIBUTING.md", "SECURITY.md", "action.yml",

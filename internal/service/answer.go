@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Answer is an encoded document, complete before a status, and sent any number of times.
+// Answer is an encoded document, complete before a status is written; it may be sent repeatedly.
 type Answer struct {
 	contentType, vary string
 

@@ -27,12 +27,12 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// TooMany refuses for lack of a free place; what is as "downloads".
+// TooMany refuses for lack of a free place; what names the requests, as in "downloads".
 func TooMany(what string) error {
 	return &Error{Status: http.StatusServiceUnavailable, Text: "too many " + what + " at once, in total or from this address"}
 }
 
-// Own returns the answer that the server itself decided: an [Error], or of access control.
+// Own returns the answer that the server itself decided: an [Error] or a refusal of access control.
 func Own(err error) (status int, message string, ok bool) {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Status, e.Text, true

@@ -23,7 +23,7 @@ type Options struct {
 	Hop      func(r *http.Request) string                          // returns the value of HopHeader; nil: it is unknown
 }
 
-// HopHeader marks a forwarded request: the URL at the first replica, signed, or "1".
+// HopHeader marks a forwarded request: the URL that reached the first replica, signed, or "1".
 const HopHeader = "Okara-Hop"
 
 // Kit is what the services of one server share. It is safe for concurrent use.
@@ -134,7 +134,7 @@ func LogPath(r *http.Request) string { return httpserve.SafePath(r.URL.Path) }
 // NoSniff stops browsers from guessing types. Every answer has it.
 const NoSniff = "X-Content-Type-Options"
 
-// Reset removes an answer's headers but those that all have.
+// Reset removes the headers of an answer that is replaced, but for those that every answer has.
 func Reset(h http.Header) {
 	for name := range h {
 		if name != httpserve.RequestID && name != NoSniff {

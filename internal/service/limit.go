@@ -14,7 +14,7 @@ import (
 const (
 	// Timeout bounds a request under [Kit.Limit]: clients give up after 10 s.
 	Timeout = 8 * time.Second
-	// maxRequests bounds those being answered, nearly all of which wait for a registry.
+	// maxRequests bounds the requests in [Kit.Limit], nearly all of which wait for a registry.
 	maxRequests = 4096
 	// SmallBody bounds nearly every body, which must arrive within bodyTimeout, its sender unknown.
 	SmallBody   = 64 << 10

@@ -47,7 +47,7 @@ func NewClientLimiter(total int64) *ClientLimiter {
 	return NewLimiter[netip.Prefix](Limits{Total: total})
 }
 
-// Acquire reserves a weight, at most the total, until release, called once.
+// Acquire reserves a weight, at most the total, until release, which must be called once.
 func (l *Limiter[C]) Acquire(client C, weight int64) (release func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -28,8 +28,9 @@ func gcPercent(live uint64) int {
 	return int(min(max(garbage*100/live, 100), maxPercent))
 }
 
-// TuneMemory sets how often garbage is collected, and nine tenths of the control group's limit,
-// until ctx ends, unless GOGC or GOMEMLIMIT is set. It returns attributes for the log.
+// TuneMemory sets, until ctx ends, how often garbage is collected, unless GOGC is set, and nine
+// tenths of the control group's memory as limit, unless GOMEMLIMIT is. It returns attributes for
+// the log.
 func TuneMemory(ctx context.Context, getenv func(string) string) []slog.Attr {
 	debug.FreeOSMemory() // frees what the start needed, so that the live heap is known
 	live := readMetric("/gc/heap/live:bytes")

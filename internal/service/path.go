@@ -4,7 +4,7 @@ package service
 
 import "strings"
 
-// CleanPath reports whether no segment is empty, relative or unprintable, and redirected so.
+// CleanPath reports whether no segment is empty, relative or unprintable: muxes redirect those.
 func CleanPath(path string) bool {
 	if !strings.HasPrefix(path, "/") {
 		return false

@@ -106,7 +106,7 @@ func (s *Stream) write(text string) {
 // piece is how much text one frame carries, in bytes.
 const piece = 16 << 10
 
-// Text sends what from holds of a text, from offset At up to end, and returns the offset after it;
+// Text sends what from holds of a text, from offset at up to end, and returns the offset after it;
 // id makes event IDs. A cut character is left for the next call unless the text is whole.
 func (s *Stream) Text(from io.Reader, at, end int64, whole bool, id func(offset int64) string) (int64, error) {
 	buf := make([]byte, piece)

@@ -39,7 +39,7 @@ func (d KeyDir) Create() error { return os.MkdirAll(string(d), 0o700) }
 
 func (d KeyDir) keyFile(name string) string { return filepath.Join(string(d), name) }
 
-// SaveCosign writes both halves of a cosign key, over nothing.
+// SaveCosign writes both halves of a cosign key, and never replaces a file.
 func (d KeyDir) SaveCosign(private, public []byte) (StoredKey, error) {
 	info := StoredKey{Private: d.keyFile("okara-cosign.key"), Public: d.keyFile("okara-cosign.pub")}
 	if err := writeNew(info.Private, private, 0o600); err != nil {
@@ -171,7 +171,7 @@ func (d KeyDir) Import(b []byte) ([]StoredKey, error) {
 	return infos, nil
 }
 
-// Revoke replaces both files of a key; fs.ErrNotExist without the private one.
+// Revoke replaces both files of a key by revoked ones; fs.ErrNotExist without the private one.
 func (d KeyDir) Revoke(id, reason string, passphrase []byte) (StoredKey, error) {
 	file := d.keyFile(filepath.Base(id) + privateSuffix)
 	b, err := os.ReadFile(file)

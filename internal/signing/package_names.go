@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// ErrNoProvider: not installable by the clients.
+// ErrNoProvider means that the clients cannot install a file or directory.
 var ErrNoProvider = errors.New("not a provider package")
 
 // PackageStem returns the common prefix of the names of all files of a release.

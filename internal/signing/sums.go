@@ -14,7 +14,8 @@ import (
 // Sums maps the names in a SHA256SUMS file to SHA-256 digests in lower-case hex.
 type Sums map[string]string
 
-// ParseSums parses lines "<hex> <name>". Paths and contradictions are refused.
+// ParseSums parses lines "<hex>  <name>", as of sha256sum and GoReleaser. Names with a path, and
+// two digests for one name, are refused.
 func ParseSums(b []byte) (Sums, error) {
 	sums := Sums{}
 	n := 0

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ErrEncrypted: OpenTofu encrypted a state, which cannot be compared here.
+// ErrEncrypted means that OpenTofu encrypted a state, which cannot be compared here.
 var ErrEncrypted = errors.New("the state is encrypted by OpenTofu; pull both versions and compare them with its key")
 
 // Document is a state file, which must not change, indexed by address; values are read when asked
@@ -25,7 +25,7 @@ type Document struct {
 	old     bool    // of a version before 4
 }
 
-// Parse reads a state file, unchanged from then on, or [ErrEncrypted].
+// Parse reads a state file, which must not change afterwards. The error may be [ErrEncrypted].
 func Parse(state []byte) (*Document, error) {
 	d, err := indexState(state)
 	if err == nil {
@@ -124,7 +124,7 @@ func (m members) textMember(name string) string {
 	return string(b)
 }
 
-// indexState reads a state file of version 1 to 4, or [ErrEncrypted].
+// indexState reads a state file of version 1 to 4. The error may be [ErrEncrypted].
 func indexState(state []byte) (*Document, error) {
 	d := &Document{state: state, rest: members{}}
 	dec := newDecoder(state)

@@ -45,8 +45,8 @@ type survey struct {
 	whole bool          // a round was completed
 }
 
-// Marked returns the repositories with a mark, by name, as of the last round, made behind. The
-// first is awaited as long as ctx allows; whole is false until it is done.
+// Marked returns the repositories with a mark, by name, as of the last round, made in the
+// background. The first is awaited as long as ctx allows; whole is false until it is done.
 func (s *States) Marked(ctx context.Context) (marks []Marks, whole bool) {
 	v := &s.survey
 	v.mu.Lock()
@@ -181,7 +181,7 @@ func replicaOf(ctx context.Context, store *statebackend.Store, l *statebackend.L
 	return &mark, nil
 }
 
-// Original returns the state that a copy was made of, if in this registry, by hosts too.
+// Original returns the state that a copy was made of, if in this registry, also known as hosts.
 func (s *States) Original(mark format.ReplicaMark, hosts ...string) (name string, ok bool) {
 	host, repository, _ := strings.Cut(mark.Source, "/")
 	if host != s.o.Client.Host() && !slices.Contains(hosts, host) {

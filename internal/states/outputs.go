@@ -14,7 +14,7 @@ type Output struct {
 	Sensitive bool            // according to the configuration
 }
 
-// Outputs reads a state's outputs by name, or [ErrEncrypted].
+// Outputs reads a state's outputs by name. The error may be [ErrEncrypted].
 func Outputs(state []byte) (map[string]Output, error) {
 	d, err := indexState(state)
 	if err != nil {
@@ -38,7 +38,7 @@ func Outputs(state []byte) (map[string]Output, error) {
 	return all, nil
 }
 
-// HasResources reports whether a state has managed instances, or [ErrEncrypted].
+// HasResources reports whether a state has managed instances. The error may be [ErrEncrypted].
 func HasResources(state []byte) (bool, error) {
 	d, err := indexState(state)
 	if err != nil {

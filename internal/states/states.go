@@ -236,8 +236,8 @@ func (s *States) readEntry(tag string) cache.Loader[string] {
 // entryTime bounds the write of a state's entry, which runs in the background.
 const entryTime = 30 * time.Second
 
-// Wrote follows each stored state: it drops the cached list, and writes a missing entry behind,
-// again after a failure. The channel is closed after the try.
+// Wrote follows each stored state: it drops the cached list and, in the background, writes a
+// missing entry, again after a failure. The channel is closed after the try.
 func (s *States) Wrote(ctx context.Context, name string) <-chan struct{} {
 	s.mu.Lock()
 	tried, known := s.wrote[name]

@@ -72,8 +72,8 @@ const (
 	glanceOld = 200 // states that are read again in the background
 )
 
-// Glance returns states' summaries, reading some new ones as ctx allows, renewing others behind.
-// left counts those without.
+// Glance returns states' summaries, reading some new ones as ctx allows, and renewing others in the
+// background. left counts those without.
 func (s *States) Glance(ctx context.Context, names []string) (known map[string]*Summary, left int) {
 	known = map[string]*Summary{}
 	first := 0

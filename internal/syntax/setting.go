@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// SettingError: a setting is invalid, and a retry useless.
+// SettingError means that a setting is invalid, and a retry useless.
 type SettingError struct{ Err error }
 
 func (e *SettingError) Error() string { return e.Err.Error() }
@@ -48,7 +48,7 @@ func positionText(r *hcl.Range) string {
 	return fmt.Sprintf("%s:%d", r.Filename, r.Start.Line)
 }
 
-// Duration is as users write it, "90s", for pflag; files: [CheckDuration].
+// Duration is as users write it, "90s", and a pflag.Value; for files there is [CheckDuration].
 type Duration string
 
 // Set accepts the format of [time.ParseDuration].
@@ -71,7 +71,7 @@ func (d Duration) Value() time.Duration {
 	return v
 }
 
-// CheckDuration refuses what is not positive; empty is accepted. name is the file's.
+// CheckDuration refuses what is not positive; empty is accepted. name is its name in the file.
 func CheckDuration(at hcl.Range, name string, d Duration) error {
 	if v, err := time.ParseDuration(string(d)); d != "" && (err != nil || v <= 0) {
 		return WrongAt(at, fmt.Errorf("%s %q is not a duration such as \"4h\" or \"30s\"", name, string(d)))
@@ -79,7 +79,7 @@ func CheckDuration(at hcl.Range, name string, d Duration) error {
 	return nil
 }
 
-// Size is as users write it, "20GiB", for pflag; files: [text.ParseSize].
+// Size is as users write it, "20GiB", and a pflag.Value; for files there is [text.ParseSize].
 type Size string
 
 // Set accepts a number and a unit.
@@ -115,7 +115,7 @@ func Networks(at hcl.Range, list []string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// Instant parses a time; name is the file's. "" is zero.
+// Instant parses a time; name is its name in the file. "" is the zero time.
 func Instant(at hcl.Range, name, value string) (time.Time, error) {
 	if value == "" {
 		return time.Time{}, nil

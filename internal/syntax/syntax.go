@@ -27,13 +27,14 @@ const (
 // ErrTooComplex means that a text exceeds a bound of this package.
 var ErrTooComplex = errors.New("too complex")
 
-// Parse parses HCL, or JSON by its name. The file is nil beyond a bound, or as invalid JSON.
+// Parse parses HCL, or JSON in a name.json. The file is nil beyond a bound, or as invalid JSON.
 func Parse(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
 	file, diags, _ := ParseSource(src, name)
 	return file, diags
 }
 
-// ParseSource is [Parse] with why a file is nil: [ErrTooComplex], or a placed [*json.SyntaxError].
+// ParseSource is [Parse] with why a file is nil: it wraps [ErrTooComplex], or is a
+// [*json.SyntaxError] after file and line.
 func ParseSource(src []byte, name string) (*hcl.File, hcl.Diagnostics, error) {
 	src, err := checkSource(src, name)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestWeakSignature: SHA-1 of today is told, and none where required (RFC 9580, 9.5).
+// TestWeakSignature: one of today by SHA-1 is told, and not enough where required (RFC 9580, 9.5).
 func TestWeakSignature(t *testing.T) {
 	entity := must.Get(openpgp.NewEntity("Test", "", "", &packet.Config{Time: func() time.Time { return time.Unix(1e9, 0) }}))(t)
 	var public bytes.Buffer

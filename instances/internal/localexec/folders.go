@@ -135,8 +135,7 @@ func removeCgroup(l *Local, dir string) {
 	}
 }
 
-// Tidy removes what attempts of gone instances left here, but for running and those begun after
-// asOf.
+// Tidy removes what attempts of gone instances left here, except running ones and any since asOf.
 func (l *Local) Tidy(asOf time.Time, gone func(id string) bool) error {
 	return l.eachAttempt("*", func(dir string, m marker, unread error) error {
 		if !gone(filepath.Base(filepath.Dir(dir))) {

@@ -185,7 +185,8 @@ func checkRef(r lifecycle.Ref) error {
 	return nil
 }
 
-// parsedHandle is a handle: where and when an attempt began, and its child, if it awaits nothing.
+// parsedHandle is a handle: where and when an attempt began, and its child (none: no credential
+// yet).
 type parsedHandle struct {
 	machine
 	sandbox.Process
