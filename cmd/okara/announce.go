@@ -14,7 +14,6 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// announced is the result of deprecate and yank, and of --undo.
 type announced struct {
 	Action  string `json:"action"`
 	Address string `json:"address"`
@@ -42,7 +41,6 @@ version. Where the yank, or okara admin prune, removed the tag, it is put back, 
 long as the registry still has what it named.`)
 }
 
-// announceFlags are the flags of deprecate and yank.
 type announceFlags struct {
 	an        depot.Announcement
 	server    cli.ServerFlags
@@ -130,7 +128,6 @@ func announcedVersion(arg string) (it addr.Item, address, version string, err er
 	return it, address, version, err
 }
 
-// announceItem records the announcement and returns the tag of the event.
 func announceItem(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, it addr.Item, an depot.Announcement) (tag string, err error) {
 	front, err := cli.OpenFrontEnd(reg, s, nil)
 	if err != nil {

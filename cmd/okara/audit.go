@@ -88,7 +88,6 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 	return cmd
 }
 
-// auditFilters returns the flags that select records.
 func auditFilters() map[string]string {
 	return map[string]string{
 		"actor": "only records of actors with `TEXT` in name, issuer, mode or address", "action": "only records with this `ACTION`, such as publish",
@@ -97,7 +96,6 @@ func auditFilters() map[string]string {
 	}
 }
 
-// audited is the source of the records.
 type audited struct {
 	Protected  bool `json:"protected"`
 	Unreadable int  `json:"unreadable,omitempty"` // parts that do not open with these keys
@@ -107,7 +105,6 @@ type audited struct {
 	csv       func(to io.Writer) error
 }
 
-// openAudit uses the server of --server, else reads the registry.
 func openAudit(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, wanted auditlog.Query, q url.Values) (*audited, error) {
 	front, err := cli.OpenFrontEnd(reg, s, nil)
 	switch {
@@ -184,7 +181,6 @@ func auditOfServer(ctx context.Context, front *client.Client, q url.Values) (*au
 	return a, nil
 }
 
-// printAudit prints the records, and how complete they are.
 func printAudit(a *cli.App, from *audited, asCSV bool) error {
 	if asCSV {
 		a.Printed = true
@@ -245,7 +241,6 @@ func auditTable(all []*auditlog.Entry) [][]string {
 	return rows
 }
 
-// noteAudit says what the records of changes lack.
 func noteAudit(a *cli.App, from *audited) {
 	if from.decisions {
 		return

@@ -12,7 +12,6 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// newAuth is the parent of the commands that inspect credentials.
 func newAuth(reg *cli.Registries) *cobra.Command {
 	cmd := cli.Parent("auth", "access", "Explain and convert credentials")
 	cmd.AddCommand(newAuthExplain(reg), newAuthEmit(reg), newAuthToken(reg))
@@ -52,7 +51,6 @@ func (t target) String() string {
 	return t.host + "/" + t.repository
 }
 
-// parseHost reads a registry without a path.
 func parseHost(s string) (string, error) {
 	t, err := parseTarget(s)
 	if err != nil {

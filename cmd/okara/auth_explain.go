@@ -18,7 +18,6 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// explanation is the result of auth explain.
 type explanation struct {
 	Reference  string                  `json:"reference"`
 	Candidates []credentials.Candidate `json:"candidates"`

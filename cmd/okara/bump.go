@@ -40,7 +40,6 @@ type changedModule struct {
 	part   string // that is raised; "" for the first release
 }
 
-// countBreaking counts the differences that can break a caller.
 func (c changedModule) countBreaking() int {
 	n := 0
 	for _, d := range c.Differences {
@@ -76,7 +75,6 @@ type changedModules struct {
 	since     string // a git revision; "": the one of the release
 }
 
-// publishChanged publishes the modules that have changed, or lists them.
 func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, folders []moduleFolder, f modulesFlags, dryRun bool, o depot.ModuleOptions) error {
 	p, done, err := openPublisher(reg, s)
 	if err != nil {
@@ -297,7 +295,6 @@ func (c changedModules) changeAnnotations(m changedModule) map[string]string {
 	return all
 }
 
-// changedText is a table with a line for each module.
 func changedText(all []changedModule) string {
 	var rows [][]string
 	for _, m := range all {
@@ -449,7 +446,6 @@ func (b bumpFlag) setBumpedVersion(ctx context.Context, p publisher, root string
 	return err
 }
 
-// printPlan prints what publishing would do.
 func (b bumpFlag) printPlan(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, root string, m addr.ModuleVersion, o depot.ModuleOptions) error {
 	if b.part != "" {
 		p, done, err := openPublisher(reg, s)
@@ -468,7 +464,6 @@ func (b bumpFlag) printPlan(ctx context.Context, reg *cli.Registries, s cli.Serv
 // autoVersion on the command line means the version in the git tag.
 const autoVersion = "auto"
 
-// gitVersions returns the versions in the git tags of the commit in dir.
 func gitVersions(ctx context.Context, a *cli.App, dir string) (checkout.Tags, error) {
 	tags, err := checkout.Versions(ctx, dir, a.Getenv)
 	switch _, none := errors.AsType[*checkout.NoVersionError](err); {

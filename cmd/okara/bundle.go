@@ -131,7 +131,6 @@ func bundleSign(a *cli.App, file string, key *signing.Key) error {
 	return err
 }
 
-// bundleSignature describes the signature beside a bundle.
 type bundleSignature struct {
 	File    string `json:"file,omitempty"` // "": there is none
 	Checked bool   `json:"checked"`
@@ -200,7 +199,6 @@ func bundleItem(ctx context.Context, d *depot.Depot, s string) (bundle.Item, err
 	return selected, err
 }
 
-// bundleVerified is the result of bundle verify.
 type bundleVerified struct {
 	bundle.Report
 	Signature bundleSignature `json:"signature"`

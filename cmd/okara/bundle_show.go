@@ -13,7 +13,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// bundleShown is the result of bundle show.
 type bundleShown struct {
 	Signature bundleSignature `json:"signature"`
 	Blobs     int             `json:"blobs"`

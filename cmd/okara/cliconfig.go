@@ -39,7 +39,6 @@ const cliConfigExample = `  okara cli-config > okara.tfrc && export TF_CLI_CONFI
   okara cli-config https://okara.example.com --origin registry.opentofu.org
   okara cli-config https://okara.example.com --oci-mirror registry.example.com/platform`
 
-// cliConfig holds what okara cli-config prints.
 type cliConfig struct {
 	server    *url.URL
 	hostname  string // the name of the server in source addresses, if not the one in the URL

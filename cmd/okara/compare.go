@@ -15,7 +15,6 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// compared is the result of okara compare.
 type compared struct {
 	Address     string                   `json:"address"`
 	From        string                   `json:"from"`

@@ -26,7 +26,6 @@ A run publishes what is missing and removes what retention does not keep. Publis
 versions never change: a tag that an origin moved is reported as drift. The same file
 can be run by okara serve --depot on an interval.`
 
-// depotFlags are the flags common to the depot commands.
 type depotFlags struct {
 	file   string
 	usedBy []string
@@ -164,7 +163,6 @@ func newSyncer(up *upstreams, set *supply.Set, d *depot.Depot, f depotFlags) (*s
 	return supply.NewSyncer(d, supply.SyncOptions{Set: set, Origins: origins, Used: used, Jobs: f.jobs, Repair: f.repair}), nil
 }
 
-// namedBy returns the hosts that a depot file names.
 func namedBy(set *supply.Set) []string {
 	var hosts []string
 	for _, e := range set.Modules {

@@ -58,7 +58,6 @@ reason. In a cluster with both groups, a name without its group means okara's.`,
 	return cmd
 }
 
-// importKubernetes prints resources for the operator.
 func importKubernetes(a *cli.App, args []string, registry string) error {
 	if registry != "" {
 		return cli.UsageError("--as kubernetes cannot be used with --from-registry")
@@ -81,7 +80,6 @@ func importKubernetes(a *cli.App, args []string, registry string) error {
 	return a.PrintResult(map[string]string{"manifests": text}, strings.TrimSuffix(text, "\n"))
 }
 
-// isManifest reports whether an argument is a file of resources.
 func isManifest(arg string) bool {
 	return arg == "-" || strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml")
 }

@@ -71,7 +71,6 @@ Exit codes: 0 nothing found, 1 something found, 2 usage, 3 module or provider no
 	return cmd
 }
 
-// parseItems reads ADDRESS arguments.
 func parseItems(args []string) ([]addr.Item, error) {
 	var items []addr.Item
 	for _, arg := range args {

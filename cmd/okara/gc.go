@@ -18,7 +18,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// gcResult is what a garbage collection removed, or would remove.
 type gcResult struct {
 	Storage      string             `json:"storage"`
 	Blobs        int                `json:"blobs"`

@@ -12,7 +12,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 )
 
-// rotated is the result of keys rotate.
 type rotated struct {
 	Old signing.StoredKey `json:"old"`
 	New signing.StoredKey `json:"new"`

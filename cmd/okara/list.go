@@ -179,7 +179,6 @@ func listHint(err error) error {
 	return cli.ServerHint(err)
 }
 
-// catalogLine is one module or provider in the output.
 type catalogLine struct {
 	Kind        string    `json:"kind"`
 	Address     string    `json:"address"`
@@ -209,7 +208,9 @@ func listCatalog(ctx context.Context, a *cli.App, from lister, filter string, lo
 		a.Note("no module or provider found")
 		return a.PrintResult(lines, "")
 	}
+	columns := 2
 	if long {
+		columns = 4
 		if err := addNewest(ctx, from, lines); err != nil {
 			return err
 		}
@@ -218,12 +219,7 @@ func listCatalog(ctx context.Context, a *cli.App, from lister, filter string, lo
 	for _, l := range lines {
 		rows = append(rows, []string{l.Kind, cmp.Or(l.Title, l.Address), cli.OrDash(l.Newest), cli.Timestamp(l.PublishedAt)})
 	}
-	for i := range rows {
-		if !long {
-			rows[i] = rows[i][:2]
-		}
-	}
-	return a.PrintResult(lines, a.Rows(rows))
+	return a.PrintResult(lines, a.Rows(rows, columns))
 }
 
 // addNewest adds the highest release that was not withdrawn to each line that has one and may be
@@ -289,21 +285,20 @@ func listVersions(ctx context.Context, a *cli.App, from lister, it addr.Selectio
 		return err
 	}
 	lines := []versionLine{}
-	rows := [][]string{{"VERSION", "PUBLISHED", "STATUS"}}
+	rows := [][]string{{"VERSION", "STATUS", "PUBLISHED"}}
 	for _, v := range versions {
 		s := l.Status(v)
 		lines = append(lines, versionLine{v.String(), l.Published(v, nil), marksOf(s)})
-		rows = append(rows, []string{v.String(), cli.Timestamp(l.Published(v, nil)), statusText(s)})
-	}
-	for i, row := range rows {
-		if !long {
-			rows[i] = []string{row[0], row[2]}
-		}
+		rows = append(rows, []string{v.String(), statusText(s), cli.Timestamp(l.Published(v, nil))})
 	}
 	for _, w := range l.Warnings() {
 		a.Note("warning: %s", w)
 	}
-	return a.PrintResult(lines, a.Rows(rows))
+	columns := 2
+	if long {
+		columns = 3
+	}
+	return a.PrintResult(lines, a.Rows(rows, columns))
 }
 
 // statusText describes a status in a few words; "": nothing to report.

@@ -52,7 +52,6 @@ Without --from, the registry of --registry is read.
 Exit codes: 0 complete, 2 usage, 3 no matching version, 4 not complete (--check), or a
 conflict.`
 
-// lockOptions are the flags of okara lock.
 type lockOptions struct {
 	from, own   string
 	defaultHost string

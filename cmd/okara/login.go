@@ -20,7 +20,6 @@ import (
 // maxPassword bounds what --password-stdin reads, in bytes; tokens are a few KiB.
 const maxPassword = 64 << 10
 
-// login is the result of the login command.
 type login struct {
 	Host     string `json:"host"`
 	Username string `json:"username"`

@@ -11,7 +11,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// logout is the result of the logout command.
 type logout struct {
 	Host    string   `json:"host"`
 	Removed []string `json:"removed"`

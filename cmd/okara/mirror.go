@@ -46,7 +46,6 @@ different content for existing versions.
 
 ` + sourceHelp
 
-// mirrorOptions are the flags of okara mirror.
 type mirrorOptions struct {
 	from, defaultHost string
 	platforms         []string

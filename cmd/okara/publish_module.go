@@ -111,7 +111,6 @@ func dirBelow(root, dir string) (string, error) {
 	return filepath.ToSlash(below), nil
 }
 
-// moduleFlags are the flags that publishing one and several modules share.
 type moduleFlags struct {
 	o       depot.ModuleOptions
 	include []string
@@ -172,7 +171,6 @@ func publishModule(ctx context.Context, p publisher, dir string, m addr.ModuleVe
 	return out, err
 }
 
-// modulePlan is the result of a dry run.
 type modulePlan struct {
 	Address       string        `json:"address"`
 	Version       string        `json:"version"`
@@ -270,7 +268,6 @@ func planText(a *cli.App, p modulePlan) string {
 	return strings.TrimSuffix(list.String(), "\n")
 }
 
-// outcomeText describes the outcome of a publication.
 func outcomeText(outcome string) string {
 	switch outcome {
 	case "new":

@@ -327,7 +327,6 @@ func planModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, mo
 	return cmp.Or(reg.PrintResult(plans, strings.Join(text, "\n")), refusedError(modules, refused, len(modules), keepGoing))
 }
 
-// publishModules publishes the modules at the destination set by the flags.
 func publishModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, modules []moduleFolder, o depot.ModuleOptions, keepGoing bool) error {
 	p, done, err := openPublisher(reg, s)
 	if err != nil {
@@ -355,7 +354,6 @@ func publishPlanned(ctx context.Context, a *cli.App, p publisher, modules []modu
 	return b.print(a)
 }
 
-// batch collects the outcomes of several publications.
 type batch struct {
 	all     []depot.Published
 	failed  error

@@ -30,7 +30,6 @@ turns off colours, --quiet turns off progress bars.
 
 "okara completion --help" explains how a shell completes commands and addresses.`
 
-// newRoot returns the whole command tree.
 func newRoot(a *cli.App) *cobra.Command {
 	reg := cli.NewRegistries(a)
 	up := &upstreams{reg: reg}

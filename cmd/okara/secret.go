@@ -25,7 +25,6 @@ func checkAuth(getenv func(string) string, auth supply.Auth) error {
 	return err
 }
 
-// appKey reads the private key of a GitHub App.
 func appKey(auth supply.Auth) (*rsa.PrivateKey, error) {
 	text, err := readSecret(nil, "", auth.KeyFile)
 	if err != nil {

@@ -163,7 +163,6 @@ func serveDemo(ctx context.Context, up *upstreams, given *pflag.FlagSet) error {
 	return err
 }
 
-// sampleOptions finds what this machine can use to run templates.
 func sampleOptions(ctx context.Context, up *upstreams) sample.Options {
 	for _, tool := range []string{cmp.Or(up.reg.Getenv("OKARA_TOFU"), "tofu"), cmp.Or(up.reg.Getenv("OKARA_TERRAFORM"), "terraform")} {
 		path, err := exec.LookPath(tool)
@@ -180,7 +179,6 @@ func sampleOptions(ctx context.Context, up *upstreams) sample.Options {
 	return sample.Options{}
 }
 
-// announceDemo prints the address of the sample and its users.
 func announceDemo(a *cli.App, url, tool string, s *sample.Server) error {
 	type person struct {
 		Name  string `json:"name"`
@@ -353,7 +351,6 @@ func checkServer(ctx context.Context, a *cli.App, config string, s *server.Setti
 	return a.PrintResult(result, cmp.Or(config, "the configuration")+" is valid")
 }
 
-// announceServer prints the address of the server and, on a terminal, what to type next.
 func announceServer(a *cli.App, interactive bool, r server.Ready) error {
 	result := struct {
 		URL     string   `json:"url"`

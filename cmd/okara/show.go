@@ -161,7 +161,6 @@ func (t selected) showVersion(ctx context.Context) (shown, error) {
 	return shown{}, err
 }
 
-// showTag shows version v, which has the given tag.
 func showTag(ctx context.Context, l *depot.Listing, it addr.Selection, v addr.Version, tag string) (shown, error) {
 	r := l.Repository
 	m, err := r.Fetch(ctx, tag)

@@ -31,7 +31,6 @@ func (s signed) text() string {
 	return s.Address + "@" + s.Version + " signed"
 }
 
-// signers holds the private keys of one command.
 type signers struct {
 	openpgp *signing.Key      // nil: none
 	cosign  *ecdsa.PrivateKey // nil: none

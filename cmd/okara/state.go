@@ -31,7 +31,6 @@ encryption blocks, or OKARA_STATE_KEYS with the references separated by spaces;
 in the repository they were encrypted for. For a copy, specify the original with
 --primary-repository or OKARA_STATE_PRIMARY.`
 
-// stateFlags are the flags common to all commands below "state".
 type stateFlags struct {
 	cli.KeyFlags
 	unsealed bool // set by commands that seal unencrypted states
@@ -136,7 +135,6 @@ func (f *stateFlags) completeWorkspace(reg *cli.Registries, cmd *cobra.Command, 
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// lockJSON is a held lock in the --json output.
 type lockJSON struct {
 	Workspace string    `json:"workspace"`
 	ID        string    `json:"id"`
@@ -162,7 +160,6 @@ func toLockJSON(h statebackend.Held) lockJSON {
 	}
 }
 
-// noState explains a missing state.
 func noState(err error, reference, ws string) error {
 	if e, ok := errors.AsType[*statebackend.VersionError](err); ok {
 		return cli.WithHint(e, "`okara state history %s -w %s` shows the versions", reference, ws)

@@ -119,7 +119,6 @@ func importSources(ctx context.Context, reg *cli.Registries, f *stateFlags, path
 	return sources, nil
 }
 
-// importWorkspace writes the versions that the workspace lacks.
 func importWorkspace(ctx context.Context, a *cli.App, s *statebackend.Store, ws string, versions []foreign.Version, dryRun bool) (importResult, error) {
 	r := importResult{Workspace: ws, Found: len(versions), Serial: versions[len(versions)-1].Serial}
 	var err error

@@ -18,7 +18,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// keyUse is one key and the versions that it opens.
 type keyUse struct {
 	Workspace string  `json:"workspace"`
 	Key       string  `json:"key"` // "": these are not sealed by okara

@@ -18,7 +18,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// listedStates are the workspaces of one repository.
 type listedStates struct {
 	Repository string        `json:"repository"`
 	Workspaces []string      `json:"workspaces"`
@@ -68,7 +67,6 @@ its lock are listed too; elsewhere, only the names.`,
 	return cmd
 }
 
-// listStates lists the states of one repository, or of all repositories below it.
 func listStates(ctx context.Context, reg *cli.Registries, f *stateFlags, name string, all, long bool) ([]listedStates, error) {
 	return fromStores(ctx, reg, f, name, all, func(s *statebackend.Store, name string) (listedStates, bool, error) {
 		found, err := listWorkspaces(ctx, s)
@@ -156,10 +154,10 @@ func statesText(a *cli.App, list []listedStates, all bool) string {
 	if len(rows) == 1 {
 		return strings.Join(names, "\n")
 	}
-	for i := range rows {
-		if !all {
+	if !all {
+		for i := range rows {
 			rows[i] = rows[i][1:]
 		}
 	}
-	return a.Rows(rows)
+	return a.Rows(rows, len(rows[0]))
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// heldLocks is the result of state locks.
 type heldLocks struct {
 	Repository string     `json:"repository"`
 	Locks      []lockJSON `json:"locks"`
@@ -55,7 +54,6 @@ and under it are listed, if the registry can list its repositories.`,
 	return cmd
 }
 
-// listLocks lists the locks of one repository, or of all repositories below it.
 func listLocks(ctx context.Context, reg *cli.Registries, f *stateFlags, name string, all bool) ([]heldLocks, error) {
 	return fromStores(ctx, reg, f, name, all, func(s *statebackend.Store, name string) (heldLocks, bool, error) {
 		locks, err := s.Locks(ctx)
@@ -94,7 +92,6 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// locksText is a table of all locks; "" if there are none.
 func locksText(list []heldLocks) string {
 	rows := [][]string{{"REPOSITORY", "WORKSPACE", "AGE", "HOLDER", "OPERATION", "VERSION", "ID", "INFO"}}
 	for _, held := range list {

@@ -20,7 +20,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// rekeyed is the result of state rekey.
 type rekeyed struct {
 	Repository string   `json:"repository"`
 	Workspace  string   `json:"workspace"`

@@ -38,7 +38,6 @@ versions of its own. Those that REPOSITORY does not have keep their numbers, in 
 to the versions of REPOSITORY, and are listed each time. From then on DESTINATION is
 read-only, and further runs do not need --adopt.`
 
-// replication holds the flags of state replicate.
 type replication struct {
 	reseal, adopt, yes bool
 	keep               int
@@ -127,7 +126,6 @@ func (how replication) confirm(ctx context.Context, a *cli.App, src, dst *stateb
 	return a.Confirm(how.yes || already, fmt.Sprintf("make %s a read-only copy of %s", dst.Repo(), src.Repo()))
 }
 
-// copyOne copies one workspace.
 func (how replication) copyOne(ctx context.Context, src, dst *statebackend.Store, name string) (copied, kept []int64, err error) {
 	switch {
 	case how.adopt:
@@ -223,7 +221,6 @@ func keptText(kept []int64, source string) string {
 	return fmt.Sprintf("; kept, and not in %s: version %s", source, shortenRanges(kept))
 }
 
-// listWorkspaces lists the workspaces that have a state.
 func listWorkspaces(ctx context.Context, s *statebackend.Store) (names []string, err error) {
 	for name, err := range s.Workspaces().All(ctx) {
 		if err != nil {

@@ -73,7 +73,6 @@ func closedHead(err error, old []byte, lostKey bool) error {
 	return cli.WithHint(fmt.Errorf("cannot decrypt the current version: %w", err), "also specify one of its keys: %s; if all of them are lost, use --force", states.KeyOptions)
 }
 
-// versionArg reads a version number from the command line.
 func versionArg(s string) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 1 {

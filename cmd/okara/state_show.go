@@ -19,7 +19,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// shownState is the result of state show.
 type shownState struct {
 	Repository string `json:"repository"`
 	Workspace  string `json:"workspace"`
@@ -116,7 +115,6 @@ func encryptedText(v statebackend.Version, byTool bool) string {
 	return cli.YesNo(v.Encrypted)
 }
 
-// replicaJSON says how far a replica is behind its source.
 type replicaJSON struct {
 	Source string `json:"source"`
 	Behind int    `json:"versions_behind"`

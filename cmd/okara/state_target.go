@@ -82,7 +82,6 @@ func (f *stateFlags) useBlock(a *cli.App, b backendblock.Backend) {
 	f.block = &b
 }
 
-// blockStore opens the store of the backend block.
 func (f *stateFlags) blockStore(reg *cli.Registries, o statebackend.Options) (*statebackend.Store, error) {
 	client, err := reg.OCIOptions()
 	if err != nil {

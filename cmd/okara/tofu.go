@@ -146,7 +146,6 @@ func leadingFlags(cmd *cobra.Command, args []string) (rest []string, err error) 
 	return args, nil
 }
 
-// runTool runs tofu or terraform.
 func runTool(ctx context.Context, reg *cli.Registries, name, variable string, args []string) error {
 	program := cmp.Or(reg.Getenv(variable), name)
 	path, err := bridge.Look(program)

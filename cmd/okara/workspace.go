@@ -23,7 +23,6 @@ import (
 const workspaceHelp = `Exit codes: 0 done, 2 usage, 3 workspace not found, 4 it already exists, is locked or has
 resources, 5 denied.`
 
-// newWorkspace is the parent of the commands on workspaces of a cloud block.
 func newWorkspace(reg *cli.Registries) *cobra.Command {
 	cmd := cli.Parent("workspace", "state", "Create, list and delete the workspaces of a cloud block")
 	cmd.Long = `Create, list and delete the workspaces that a cloud block or backend "remote" uses on a

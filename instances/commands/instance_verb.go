@@ -48,6 +48,7 @@ func newInstanceVerbs(reg *cli.Registries) (all []*cobra.Command) {
 	for _, v := range instanceVerbs {
 		var f portalFlags
 		var body api.Reason
+		var yes bool
 		cmd := &cobra.Command{
 			Use: v.verb + " ID", Short: v.short, Long: v.long + "\n\n" + instanceHelp,
 			Example: "  okara instance " + v.verb + " abcdefgh23",
@@ -60,9 +61,15 @@ func newInstanceVerbs(reg *cli.Registries) (all []*cobra.Command) {
 			if body.Reason == "" {
 				return api.Instance{}, cli.UsageError("--reason is required")
 			}
+			if err := reg.ConfirmOverwrite(yes || v.verb != "orphan", "stop managing instance "+id+" and keep its resources"); err != nil {
+				return api.Instance{}, err
+			}
 			return c.Verb(ctx, id, v.verb, body)
 		})
 		f.addTo(reg, cmd, true)
+		if v.verb == "orphan" {
+			cli.AddYes(cmd.Flags(), &yes)
+		}
 		if v.reason != "" {
 			cmd.Use += " --reason TEXT"
 			cmd.Example += " --reason '" + v.reason + "'"

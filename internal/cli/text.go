@@ -62,10 +62,13 @@ func Table(rows [][]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Rows returns the rows of a list with their heading, the first one, which only a terminal gets.
-func (a *App) Rows(rows [][]string) string {
+// Rows returns the first n columns of a list. Only a terminal gets the heading, its first row.
+func (a *App) Rows(rows [][]string, n int) string {
 	if !IsTerminal(a.Out) {
 		rows = rows[1:]
+	}
+	for i := range rows {
+		rows[i] = rows[i][:n]
 	}
 	return Table(rows)
 }
