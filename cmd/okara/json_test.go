@@ -46,6 +46,7 @@ show net/json/aws
 show acme/dns
 pull net/json/aws@1.0.0 DIR/pulled
 publish attachment net/json/aws@1.0.0 SBOM
+compare net/json/aws 1.0.0 1.0.0
 publish package REGISTRY/modules/net/json/aws:1.0.0 net/converted/aws 1.0.0
 deprecate net/json/aws@1.0.0 -m old
 deprecate net/json/aws@1.0.0 --undo

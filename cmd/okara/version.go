@@ -16,6 +16,7 @@ func newVersion(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version and build of okara",
+		Hidden:  true, // --version is shown
 		Example: `  okara version --json | jq -r .version`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
