@@ -20,9 +20,12 @@ import (
 // maxSource bounds the bytes of a source that is computed, and of each variable in it.
 const maxSource = 512
 
-// isDynamic reports whether the source of a call depends on variables or local values
-// (OpenTofu 1.8, Terraform 1.15). It is described as a template then: ./kinds/${var.kind}.
-func isDynamic(source string) bool { return strings.Contains(source, "${") }
+// isDynamic reports whether a source that may be a local folder depends on variables or local
+// values (OpenTofu 1.8, Terraform 1.15). It is described as a template: ./kinds/${var.kind}.
+func isDynamic(source string) bool {
+	constant, _, dynamic := strings.Cut(source, "${")
+	return dynamic && (constant == "" || constant[0] == '.')
+}
 
 // readCall writes the expressions in a call as templates. The parser returns their text as it
 // is, with quotes.
@@ -100,7 +103,7 @@ func (v *Module) rootValues() *hcl.EvalContext {
 			}
 		}
 	}
-	for _, pattern := range []string{"terraform.tfvars", "terraform.tfvars.json", "*.auto.tfvars*"} {
+	for _, pattern := range []string{"terraform.tfvars", "terraform.tfvars.json", "*.auto.tfvars", "*.auto.tfvars.json"} {
 		names, _ := fs.Glob(v.tree, pattern)
 		for _, name := range names {
 			if file, _, err := v.parseSource(name); err == nil && file != nil {

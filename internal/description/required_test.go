@@ -87,6 +87,7 @@ func TestRequiredProvidersOfDynamicSources(t *testing.T) {
 		{"a file of values", `"./kinds/${var.kind}"`, "variable \"kind\" {\n default = \"dns\"\n}", `kind = "tls"`, []string{provider("tls"), fmt.Sprintf(chosen, "tls")}},
 		{"a local value", `local.of["a"]`, "variable \"base\" {\n default = \"./kinds\"\n}\nlocals {\n of = {a = \"${var.base}/tls\"}\n}", "", []string{provider("tls"), fmt.Sprintf(chosen, "tls")}},
 		{"from elsewhere", `"example.com/${var.kind}/x/y"`, "variable \"kind\" {\n default = \"dns\"\n}", "", nil},
+		{"from elsewhere without a value", `"example.com/${var.kind}/x/y"`, `variable "kind" {}`, "", nil},
 		{"no value", `"./kinds/${var.kind}"`, `variable "kind" {}`, "", []string{fmt.Sprintf(unknown, "./kinds/${var.kind}")}},
 		{"a function", `lower(var.kind)`, "variable \"kind\" {\n default = \"./KINDS/dns\"\n}", "", []string{fmt.Sprintf(unknown, "${lower(var.kind)}")}},
 		{"a local value of another", `local.a`, "locals {\n a = local.b\n b = \"./kinds/dns\"\n}", "", []string{fmt.Sprintf(unknown, "${local.a}")}},
