@@ -202,8 +202,8 @@ func TestBadUsage(t *testing.T) {
 		{"serve --config SETTINGS", cli.ExitUsage, `SETTINGS:1: An argument named "listne" is not expected here. Did you mean "listen"?`, ""},
 		{"lock FOLDER --registry REGISTRY", cli.ExitFailure, "FOLDER: no .tf, .tf.json, .tofu or .tofu.json file", "name the folder of a root module"},
 		{"mirror net/vpc/aws --from https://TLS --registry REGISTRY", cli.ExitUsage, `"https://TLS" is not a module registry`, "the host of a registry"},
-		{"mirror acme/dns//x --registry REGISTRY", cli.ExitUsage, "acme/dns has no folders; //x is for modules", ""},
-		{"mirror net/vpc/aws//../x --registry REGISTRY", cli.ExitUsage, "//../x is not a folder of the module", ""},
+		{"mirror acme/dns//x --registry REGISTRY", cli.ExitUsage, "//x is not a folder of a module", ""},
+		{"mirror net/vpc/aws//../x --registry REGISTRY", cli.ExitUsage, "//../x is not a folder of a module", ""},
 		{"exec -- nosuchprogram", exitNoTool, "executable file not found", "install it, or check PATH"},
 
 		// Questions without a terminal, and missing arguments.

@@ -257,6 +257,9 @@ func (m *mirrorer) addArgument(arg string) error {
 	if isHost {
 		parts--
 	}
+	if dir != "" && (parts != 3 || !filepath.IsLocal(dir)) {
+		return cli.UsageError("//%s is not a folder of a module", dir)
+	}
 	if parts == 3 && len(m.o.provider.Trusted) > 0 {
 		return fmt.Errorf("%w: modules have no OpenPGP signature", trust.ErrUntrusted)
 	}
@@ -273,9 +276,6 @@ func (m *mirrorer) addArgument(arg string) error {
 			address = rest
 		}
 		return m.addModule(e, host, address, dir)
-	}
-	if dir != "" {
-		return cli.UsageError("%s has no folders; //%s is for modules", address, dir)
 	}
 	p, err := addr.ParseProvider(address)
 	if err != nil {
@@ -300,9 +300,6 @@ func (m *mirrorer) addModule(e supply.Entry, host, address, dir string) error {
 	module, err := addr.ParseWritten(address)
 	if err != nil {
 		return err
-	}
-	if dir != "" && !filepath.IsLocal(dir) {
-		return cli.UsageError("//%s is not a folder of the module", dir)
 	}
 	if _, err := m.up.upstreamClient(host); err != nil { // the user named it
 		return err

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -44,9 +45,12 @@ func isEntryRecordTag(tag string) bool {
 // million versions.
 const maxRecord = 64 << 20
 
-// readDocument reads a record of the depot from the catalog repository r; nil
-// if there is none yet.
-func readDocument(ctx context.Context, r *oci.Repo, tag string) ([]byte, error) {
+// readDocument reads a record of the depot; nil if there is none yet.
+func readDocument(ctx context.Context, d *depot.Depot, tag string) ([]byte, error) {
+	r, err := d.Repo(d.Options().Layout.CatalogRepo())
+	if err != nil {
+		return nil, err
+	}
 	m, err := r.Fetch(ctx, tag)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil
@@ -59,10 +63,4 @@ func readDocument(ctx context.Context, r *oci.Repo, tag string) ([]byte, error) 
 		return nil, fmt.Errorf("tag %s of %s is not a depot record: %w", tag, r, err)
 	}
 	return r.ReadBlob(ctx, layer, maxRecord)
-}
-
-// putRecord replaces a record of the depot.
-func putRecord(ctx context.Context, r *oci.Repo, tag string, b []byte) error {
-	blob := artifact.Inlined(oci.BytesBlob(mediaRecord, b), b)
-	return artifact.PutDocument(ctx, r, tag, artifactRecord, blob, nil)
 }

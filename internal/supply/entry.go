@@ -164,12 +164,11 @@ func (e FieldErrors) asError() error {
 // whether the credential exists.
 func (s ModuleSpec) Entry(where string) (ModuleEntry, error) {
 	var bad FieldErrors
-	e := ModuleEntry{Title: s.Address, Subdir: s.Subdir, Policy: s.Policy, Ignore: s.Ignore, AllowInvalid: s.AllowInvalid}
+	e := ModuleEntry{Title: s.Address, Subdir: s.Subdir, Policy: cmp.Or(s.Policy, "immutable"), Ignore: s.Ignore, AllowInvalid: s.AllowInvalid}
 	var err error
 	e.Address, err = addr.ParseModule(s.Address)
 	bad.addField("address", err)
 	e.Entry = s.specEntry(where, &bad)
-	e.Policy = cmp.Or(e.Policy, "immutable")
 	if e.Policy != "immutable" && e.Policy != "editions" {
 		bad.addField("policy", fmt.Errorf("invalid policy %q: must be immutable or editions", e.Policy))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // State is the state of one version in a record.
@@ -83,26 +84,18 @@ func newRecord(tag string) *Record {
 
 // ReadRecord reads the common record of a depot; it is empty before the first run.
 func ReadRecord(ctx context.Context, d *depot.Depot) (*Record, error) {
-	r, err := d.Repo(d.Options().Layout.CatalogRepo())
-	if err != nil {
-		return nil, err
-	}
-	return readRecord(ctx, r, recordTag)
+	return readRecord(ctx, d, recordTag)
 }
 
 // ReadEntryRecord reads the record of one entry; it is empty before the first run.
 func ReadEntryRecord(ctx context.Context, d *depot.Depot, entry string) (*Record, error) {
-	r, err := d.Repo(d.Options().Layout.CatalogRepo())
-	if err != nil {
-		return nil, err
-	}
-	return readEntryRecord(ctx, r, entryRecordTag(entry), entry)
+	return readEntryRecord(ctx, d, entryRecordTag(entry), entry)
 }
 
 // readEntryRecord refuses a record with other entries; entry is "" if only the
 // tag is known.
-func readEntryRecord(ctx context.Context, r *oci.Repo, tag, entry string) (*Record, error) {
-	rec, err := readRecord(ctx, r, tag)
+func readEntryRecord(ctx context.Context, d *depot.Depot, tag, entry string) (*Record, error) {
+	rec, err := readRecord(ctx, d, tag)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +107,8 @@ func readEntryRecord(ctx context.Context, r *oci.Repo, tag, entry string) (*Reco
 	return rec, nil
 }
 
-func readRecord(ctx context.Context, r *oci.Repo, tag string) (*Record, error) {
-	b, err := readDocument(ctx, r, tag)
+func readRecord(ctx context.Context, d *depot.Depot, tag string) (*Record, error) {
+	b, err := readDocument(ctx, d, tag)
 	if err != nil {
 		return nil, fmt.Errorf("reading the depot's record: %w", err)
 	}
@@ -142,10 +135,10 @@ const recordReads = 8
 // ReadRecords reads the common record and those of single entries.
 func ReadRecords(ctx context.Context, d *depot.Depot) (common *Record, own []*Record, err error) {
 	r, err := d.Repo(d.Options().Layout.CatalogRepo())
-	if err != nil {
-		return nil, nil, err
+	if err == nil {
+		common, err = ReadRecord(ctx, d)
 	}
-	if common, err = readRecord(ctx, r, recordTag); err != nil {
+	if err != nil {
 		return nil, nil, err
 	}
 	var tags []string
@@ -165,7 +158,7 @@ func ReadRecords(ctx context.Context, d *depot.Depot) (common *Record, own []*Re
 	g.SetLimit(recordReads)
 	for i, tag := range tags {
 		g.Go(func() (err error) {
-			own[i], err = readEntryRecord(gctx, r, tag, "")
+			own[i], err = readEntryRecord(gctx, d, tag, "")
 			return err
 		})
 	}
@@ -183,14 +176,15 @@ func (rec *Record) save(ctx context.Context, d *depot.Depot) error {
 		return err
 	}
 	r, err := d.Repo(d.Options().Layout.CatalogRepo())
-	if err != nil {
-		return err
+	if err == nil {
+		blob := artifact.Inlined(oci.BytesBlob(mediaRecord, b), b)
+		err = artifact.PutDocument(ctx, r, rec.tag, artifactRecord, blob, nil)
 	}
-	if err := putRecord(ctx, r, rec.tag, b); err != nil {
-		return err
+	if err == nil {
+		rec.read = b
+		rec.claimed = false
 	}
-	rec.read = b
-	return nil
+	return err
 }
 
 // Names returns the entries in order.

@@ -110,11 +110,7 @@ func scanTree(ctx context.Context, r *oci.Repo, subject oci.Descriptor, dir stri
 		return scan.Counts{}, err
 	}
 	c := report.Counts
-	summary.Tool = report.Tool
-	summary.Critical = c.Critical
-	summary.High = c.High
-	summary.Medium = c.Medium
-	summary.Low = c.Low
+	summary.Tool, summary.Critical, summary.High, summary.Medium, summary.Low = report.Tool, c.Critical, c.High, c.Medium, c.Low
 	if _, err := evidence.AttachReport(ctx, r, subject, evidence.ReportSARIF, report.SARIF, &summary); err != nil {
 		return c, err
 	}

@@ -3,6 +3,7 @@
 package supply
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -237,10 +238,8 @@ func (b *setBuilder) buildModule(m moduleBlock) {
 	d := b.file.Defaults
 	spec := ModuleSpec{
 		Address: m.Name, Source: m.Source, Subdir: m.Subdir, TagPrefix: m.TagPrefix, Releases: m.Releases,
-		Policy: deref(orElse(m.Policy, d.Policy)), Ignore: deref(orElse(m.Ignore, d.Ignore)), AllowInvalid: m.Invalid,
-		EntrySpec: b.commonSpec(m.Range, common{
-			m.Versions, orElse(m.Limit, d.Limit), orElse(m.Keep, d.Keep), m.Pin, orElse(m.Auth, d.Auth), orElse(m.Scan, d.Scan), orElse(m.Approval, d.Approval),
-		}),
+		Policy: deref(cmp.Or(m.Policy, d.Policy)), Ignore: deref(cmp.Or(m.Ignore, d.Ignore)), AllowInvalid: m.Invalid,
+		EntrySpec: b.commonSpec(m.Range, common{m.Versions, m.Limit, m.Keep, m.Pin, m.Auth, m.Scan, m.Approval}),
 	}
 	e, err := spec.Entry(fileLine(m.Range))
 	b.failFields(m.Range, err)
@@ -253,10 +252,8 @@ func (b *setBuilder) buildModule(m moduleBlock) {
 func (b *setBuilder) buildProvider(p providerBlock) {
 	d := b.file.Defaults
 	spec := ProviderSpec{
-		Address: p.Name, Origin: p.Origin, Platforms: deref(orElse(p.Platforms, d.Platforms)), AllowUnsigned: p.AllowUnsigned,
-		EntrySpec: b.commonSpec(p.Range, common{
-			p.Versions, orElse(p.Limit, d.Limit), orElse(p.Keep, d.Keep), p.Pin, orElse(p.Auth, d.Auth), orElse(p.Scan, d.Scan), orElse(p.Approval, d.Approval),
-		}),
+		Address: p.Name, Origin: p.Origin, Platforms: deref(cmp.Or(p.Platforms, d.Platforms)), AllowUnsigned: p.AllowUnsigned,
+		EntrySpec: b.commonSpec(p.Range, common{p.Versions, p.Limit, p.Keep, p.Pin, p.Auth, p.Scan, p.Approval}),
 	}
 	e, err := spec.Entry(fileLine(p.Range))
 	b.failFields(p.Range, err)
@@ -268,17 +265,18 @@ func (b *setBuilder) buildProvider(p providerBlock) {
 
 func fileLine(at hcl.Range) string { return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line) }
 
-// commonSpec returns the fields common to both kinds of blocks, and checks those
-// that depend on the file.
+// commonSpec returns the fields common to both kinds of blocks, with the defaults, and
+// checks those that depend on the file.
 func (b *setBuilder) commonSpec(at hcl.Range, c common) EntrySpec {
-	e := EntrySpec{Versions: deref(c.versions), Limit: deref(c.limit), Keep: deref(c.keep), Pin: deref(c.pin), Auth: deref(c.auth)}
+	d := b.file.Defaults
+	e := EntrySpec{Versions: deref(c.versions), Limit: deref(cmp.Or(c.limit, d.Limit)), Keep: deref(cmp.Or(c.keep, d.Keep)), Pin: deref(c.pin), Auth: deref(cmp.Or(c.auth, d.Auth))}
 	if _, ok := b.set.Auth[e.Auth]; e.Auth != "" && !ok {
 		b.addError(at, fmt.Errorf("no auth block %q", e.Auth))
 	}
-	if s := c.scan; s != nil {
+	if s := cmp.Or(c.scan, d.Scan); s != nil {
 		e.Scan = ScanPolicy{Scanner: s.Scanner, Block: s.Block, Database: s.Database, MaxAge: b.duration(at, "max_age", s.MaxAge), SourceRepository: s.Source}
 	}
-	if a := c.approval; a != nil {
+	if a := cmp.Or(c.approval, d.Approval); a != nil {
 		e.Approval = ApprovalPolicy{
 			Required: a.Required, Patch: a.Patch, SignedBy: a.SignedBy, OlderAge: b.duration(at, "older_than", a.OlderThan),
 		}
@@ -295,13 +293,6 @@ func (b *setBuilder) duration(at hcl.Range, name, s string) time.Duration {
 		b.addError(at, fmt.Errorf("%s: %q is not a duration such as 30m or 72h", name, s))
 	}
 	return d
-}
-
-func orElse[T any](a, b *T) *T {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 func deref[T any](p *T) T {

@@ -38,7 +38,7 @@ type Result struct {
 // so that published versions are recorded. notify, if not nil, is called after
 // each step.
 func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Result, error) {
-	if err := p.claim(ctx, s.d); err != nil {
+	if err := p.save(ctx, s.d, true); err != nil {
 		return nil, err
 	}
 	results := make([]Result, len(p.Steps))
@@ -72,32 +72,19 @@ func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Res
 	const saveTime = 30 * time.Second
 	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
-	if err := p.save(sctx, s.d); err != nil {
+	if err := p.save(sctx, s.d, false); err != nil {
 		return results, err
 	}
 	return results, ctx.Err()
 }
 
-// claim writes the records of entries with a new owner before anything is
-// published.
-func (p *Plan) claim(ctx context.Context, d *depot.Depot) error {
-	for _, rec := range p.records {
-		if rec == nil || !rec.claimed {
-			continue
-		}
-		if err := rec.save(ctx, d); err != nil {
-			return err
-		}
-		rec.claimed = false
-	}
-	return nil
-}
-
-func (p *Plan) save(ctx context.Context, d *depot.Depot) error {
+// save writes the records, of which many may be one; with claims only those of entries with a
+// new owner, before anything is published.
+func (p *Plan) save(ctx context.Context, d *depot.Depot, claims bool) error {
 	var errs []error
 	saved := map[*Record]bool{nil: true}
 	for _, rec := range p.records {
-		if !saved[rec] {
+		if !saved[rec] && (rec.claimed || !claims) {
 			saved[rec] = true
 			errs = append(errs, rec.save(ctx, d))
 		}
@@ -174,15 +161,12 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 	vr.recordStored(it, out)
 	if held, ok := errors.AsType[*depot.HeldError](err); ok {
 		vr.Digest = held.Digest
-		switch {
-		case errors.Is(held.Err, errWaiting):
-			vr.State = StateWaiting
-			vr.Reason = held.Err.Error()
-			return vr, nil
-		case errors.Is(held.Err, ErrBlocked):
-			vr.State = StateBlocked
-			vr.Reason = held.Err.Error()
-			return vr, nil
+		for why, state := range map[error]State{errWaiting: StateWaiting, ErrBlocked: StateBlocked} {
+			if errors.Is(held.Err, why) {
+				vr.State = state
+				vr.Reason = held.Err.Error()
+				return vr, nil
+			}
 		}
 	}
 	return vr, err
@@ -466,13 +450,11 @@ func fetchModule(ctx context.Context, from Origins, e ModuleEntry, o offer, dir 
 
 func fetchGitHub(ctx context.Context, from Origins, f fetcher, e ModuleEntry, o offer, dir string, whole bool) (depot.Fetched, error) {
 	owner, name := ownerAndName(e.Source.Location.URL)
-	ref := o.commit
-	ref = cmp.Or(ref, o.ref)
 	source := map[string]string{artifact.AnnSource: publicURL(e.Source.Location), artifact.AnnSourceRef: o.ref}
 	if o.commit != "" {
 		source[artifact.AnnRevision] = o.commit
 	}
-	got, err := githubTree(ctx, from, f, owner, name, ref, e.Subdir, dir, whole)
+	got, err := githubTree(ctx, from, f, owner, name, cmp.Or(o.commit, o.ref), e.Subdir, dir, whole)
 	got.Annotations = source
 	return got, err
 }
