@@ -32,7 +32,8 @@ func (r *Record) waitsForChange() bool {
 	return r.Pending != nil && (r.Phase == Ready || r.Phase == Failed)
 }
 
-// RequestPlan returns what the approval of a request names: a digest of all that is shown of it.
+// RequestPlan returns what the approval of a request names, a digest of all that is shown of it;
+// that of a plan names [Run.Plan].
 func RequestPlan(r *Record) string {
 	seen, err := json.Marshal(struct {
 		Snapshot   string

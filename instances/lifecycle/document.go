@@ -200,7 +200,7 @@ type Record struct {
 	Archived bool     `json:"archived,omitempty"` // the archive of a final record is written
 	Removing bool     `json:"removing,omitempty"` // its tags are being removed, then the record
 
-	// Of a workspace only: its name; its open runs, oldest first; the highest number of a run.
+	// Of a workspace only: its name, else ""; its open runs, oldest first; the highest run number.
 	Workspace string `json:"workspace,omitempty"`
 	Open      []Run  `json:"open,omitempty"`
 	Numbered  int    `json:"numbered,omitempty"`

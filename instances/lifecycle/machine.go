@@ -283,7 +283,7 @@ type Effect struct {
 	Kind   string // one of the constants
 	Ref    Ref    // of StartRun, CancelRun, KillRun; else only ID is set: for Notify it may also be a template, meaning its pool, or "clock"
 	Notice Notice
-	// Again: an earlier leader may have started the attempt, so look for it first.
+	// Again says that an earlier leader may have started the attempt, so look for it first.
 	Again bool
 }
 

@@ -162,7 +162,7 @@ func stopRun(tx *tx, r *Record, why string) {
 	tx.addEffect(CancelRun, r.Run.Ref(r.ID))
 }
 
-// endRun moves a run to the ended ones. The newest failed one keeps what a retry needs.
+// endRun moves a run to the ended ones. The newest failed one keeps what a retry or destroy needs.
 func endRun(tx *tx, r *Record, result, text string) {
 	run := *r.Run
 	changes := run.Kind == RunApply || run.Kind == RunPlan

@@ -236,7 +236,7 @@ func deriveValue(seed [32]byte, n int) [32]byte {
 	return sha256.Sum256(binary.BigEndian.AppendUint64(seed[:], uint64(n)))
 }
 
-// clone copies the parts of a record that a step may change.
+// clone copies the parts of a record that a step may change; maps are replaced, never changed.
 func (r *Record) clone() *Record {
 	c := *r
 	c.Conditions = slices.Clone(r.Conditions)

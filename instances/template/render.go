@@ -200,7 +200,7 @@ func (v *evaluator) renderMessage(source string) (string, error) {
 	return text.Block(message), nil
 }
 
-// renderURL renders an address: users' values are percent-encoded, and follow the host.
+// renderURL renders an address: users' values are percent-encoded, and may only follow the host.
 func (v *evaluator) renderURL(source string) (string, error) {
 	tree, err := parseTree(source)
 	if err != nil {

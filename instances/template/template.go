@@ -138,7 +138,8 @@ type Parameter struct {
 	Maximum *float64          `json:"maximum,omitempty"`
 	Update  bool              `json:"update,omitempty"` // may change later
 	Link    bool              `json:"link,omitempty"`   // a link may fill it in
-	// When: the parameter is asked for if each of these earlier ones is and has one of the values.
+	// When says that the parameter is asked for only if each of these earlier ones is and has one of
+	// the values. Else it has its default.
 	When map[string][]json.RawMessage `json:"when,omitempty"`
 }
 

@@ -180,7 +180,7 @@ func (c Caller) ruleFor(right rights.Right) (rule string, ok bool) {
 	return "", false
 }
 
-// RightsKey is equal for callers with equal rights. It is for tables in memory only.
+// RightsKey returns a key: callers with the same one have the same rights. It must not be shown.
 func (c Caller) RightsKey() string {
 	var b strings.Builder
 	for _, s := range c.scopes {

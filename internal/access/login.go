@@ -340,8 +340,8 @@ func (g ToolLogins) Exchange(w http.ResponseWriter, r *http.Request) error {
 // maxSpent bounds the remembered codes, and so the logins per minute.
 const maxSpent = 4096
 
-// spent holds the codes that this process exchanged, until they expire. Others are exchanged at
-// other replicas, and need the verifier as well.
+// spent holds the codes that this process exchanged, until they expire. Those exchanged at other
+// replicas are not known here, and need the verifier as well.
 type spent struct {
 	mu    sync.Mutex // guards until
 	until map[string]time.Time

@@ -81,5 +81,5 @@ func (g *Guard) runCaller(r *http.Request, token string) (Caller, bool) {
 	return c, true
 }
 
-// stateAPI is where the rights of a run to states count: it tells callers apart by their locks.
+// stateAPI is the only path where a run's rights to states count: it tells callers apart by locks.
 const stateAPI = "/api/v2/"

@@ -98,7 +98,7 @@ func (l Layout) Provider(p Provider) string {
 	return l.render(KindProvider, map[string]string{"namespace": p.Namespace, "type": p.Type})
 }
 
-// MirrorOf returns the repository, without host, of a mirrored provider.
+// MirrorOf returns the repository, without host, of a mirrored provider, with a Hostname.
 func (l Layout) MirrorOf(p Provider) string {
 	host := strings.Replace(p.Hostname, ":", "_", 1)
 	return l.render(KindMirror, map[string]string{"hostname": host, "namespace": p.Namespace, "type": p.Type})

@@ -128,7 +128,7 @@ type handler struct {
 	attrs []slog.Attr
 }
 
-// Handler returns a handler that adds records to the log, then passes them on, if to any.
+// Handler returns a handler that adds records to the log, and passes them on to next, if not nil.
 func (t *Log) Handler(next slog.Handler) slog.Handler { return &handler{t: t, next: next} }
 
 // Enabled implements [slog.Handler].

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Backend holds one block's arguments after defaults, environment and flags.
+// Backend holds one block's arguments after defaults, environment, flags; zero is the default.
 type Backend struct {
 	Repository    string // HOST[:PORT]/PATH, may contain {workspace}
 	Primary       string // the original of Repository, if that is a copy; "": it is not

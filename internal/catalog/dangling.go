@@ -19,7 +19,8 @@ import (
 // maxDanglingSkipped bounds the versions that LatestModule skips.
 const maxDanglingSkipped = 8
 
-// danglingError: a version tag without manifest, or of another artifact. It is [oci.ErrNotFound].
+// danglingError: a version tag without manifest, or of another artifact. It is [oci.ErrNotFound],
+// no [RefusedError]: an origin may have the version.
 type danglingError struct {
 	error
 	other digest.Digest // of the other artifact; "": there is no manifest

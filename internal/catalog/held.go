@@ -10,7 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// HeldModule is [Catalog.ModuleVersion] for publishers: also of a version not served, with why.
+// HeldModule is [Catalog.ModuleVersion] for publishers: of versions not served too, with a reason.
 func (c *Catalog) HeldModule(ctx context.Context, m addr.Module, v addr.Version) (*ModuleVersion, *RefusedError, error) {
 	mv, err := c.ModuleVersion(ctx, m, v)
 	no, ok := errors.AsType[*RefusedError](err)

@@ -23,7 +23,7 @@ type ModuleVersion struct {
 
 func (m *ModuleVersion) size() int { return 2048 }
 
-// ModuleVersion returns a served version, [RefusedError] or [oci.ErrNotFound].
+// ModuleVersion returns a served version. Errors are a [RefusedError] and [oci.ErrNotFound].
 func (c *Catalog) ModuleVersion(ctx context.Context, m addr.Module, v addr.Version) (*ModuleVersion, error) {
 	repository := c.layout.Module(m)
 	l, err := listForVersion(ctx, c, m.Item())
@@ -90,8 +90,8 @@ func (c *Catalog) Description(ctx context.Context, mv *ModuleVersion) (artifact.
 	return d, nil
 }
 
-// TemplateVersion returns a served version of a template, and its JSON; [RefusedError] or
-// [oci.ErrNotFound].
+// TemplateVersion returns a served version of a template, and its JSON. Errors are a [RefusedError]
+// and [oci.ErrNotFound].
 func (c *Catalog) TemplateVersion(ctx context.Context, name string, v addr.Version) (artifact.TemplateManifest, []byte, error) {
 	var none artifact.TemplateManifest
 	it := addr.Item{Kind: addr.KindTemplate, Template: name}

@@ -93,7 +93,7 @@ func (p *ProviderVersion) Installable(a addr.Provider) error {
 	return nil
 }
 
-// ProviderVersion returns a served version, [RefusedError] or [oci.ErrNotFound].
+// ProviderVersion returns a served version. Errors are a [RefusedError] and [oci.ErrNotFound].
 func (c *Catalog) ProviderVersion(ctx context.Context, p addr.Provider, v addr.Version) (*ProviderVersion, error) {
 	repository := p.Item().Repository(c.layout)
 	l, err := listForVersion(ctx, c, p.Item())

@@ -101,7 +101,7 @@ func (c *Catalog) Versions(ctx context.Context, it addr.Item) (*Versions, error)
 	})
 }
 
-// listForVersion is Versions for one; a repository just made elsewhere is an empty list.
+// listForVersion is Versions for one version; a repository just made elsewhere is an empty list.
 func listForVersion(ctx context.Context, c *Catalog, it addr.Item) (*Versions, error) {
 	l, err := c.Versions(ctx, it)
 	if errors.Is(err, oci.ErrNotFound) {

@@ -123,7 +123,7 @@ func (c *checks) putChecked(digest string, v checked) {
 	c.young[digest] = v
 }
 
-// knownCheck returns the result for a file unchanged since.
+// knownCheck returns the result for a file that is unchanged since its check.
 func (c *checks) knownCheck(digest string, info os.FileInfo) (whole, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -151,7 +151,8 @@ func (p *plan) readBlobs(ctx context.Context) error {
 	return nil
 }
 
-// fileInside returns a directory's file, else it, or nil, and removes remains beside the file.
+// fileInside returns a directory's file, else the directory, or nil, and removes remains beside the
+// file.
 func (p *plan) fileInside(dir, name string) (found fs.FileInfo, err error) {
 	list, err := readDir(dir)
 	if err != nil {

@@ -49,7 +49,7 @@ func withKeeper(ctx context.Context, reference string, do func(*secrets.Keeper) 
 	return do(k)
 }
 
-// parseBase64Key parses base64key://KEY. The library would make up an empty one.
+// parseBase64Key parses base64key://KEY. For an empty KEY the library would take a random one.
 func parseBase64Key(encoded string) (key, error) {
 	if encoded == "" {
 		return key{}, errors.New("base64key:// has no key")

@@ -92,7 +92,7 @@ func decodeSecret(b []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// newFileKey wraps with AES-256-GCM under the secret, with random nonces for few data keys.
+// newFileKey wraps with AES-256-GCM under the secret; random nonces do: data keys are few.
 func newFileKey(secret []byte) (key, error) {
 	aead, err := newGCM(secret)
 	if err != nil {

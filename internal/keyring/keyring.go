@@ -23,8 +23,8 @@ import (
 // minSecret is the minimum length of a key's secret, in bytes.
 const minSecret = 32
 
-// Key signs and seals what a server hands out and gets back. A ring's first key makes, all keys
-// check. Replicas need the same.
+// Key signs and seals what a server hands out and gets back. A ring's first key makes new values,
+// all verify and open them. Replicas need the same keys.
 type Key struct {
 	ID     string // empty: derived from the secret
 	Secret []byte // at least 32 bytes

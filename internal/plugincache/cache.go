@@ -30,7 +30,7 @@ type Cache struct {
 	maxBytes int64 // bytes; 0: no limit
 }
 
-// New returns the cache in dir, absolute as links lead there, which need not exist.
+// New returns the cache in dir, which need not exist, and must be absolute: links lead there.
 func New(dir string) (Cache, error) {
 	if !filepath.IsAbs(dir) {
 		return Cache{}, fmt.Errorf("plugin cache %s: want an absolute path", dir)

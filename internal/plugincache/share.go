@@ -403,7 +403,7 @@ func sizeOf(dir string) int64 {
 	return size
 }
 
-// measureFolder adds up file sizes below a folder, and finds other hard links.
+// measureFolder adds up file sizes below a folder, in bytes, and tells of other hard links.
 func measureFolder(dir string) (size int64, held bool) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error { // files that disappear meanwhile do not count
 		if err == nil && e.Type().IsRegular() {

@@ -57,7 +57,7 @@ func (k *Kit) Close() { k.close.Do(func() { close(k.closing) }) }
 // Closing is closed by [Kit.Close].
 func (k *Kit) Closing() <-chan struct{} { return k.closing }
 
-// Handler answers, or returns an error before it has begun to.
+// Handler answers, or returns an error, which it must not once it has begun to answer.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
 // Fail answers a request with an error.

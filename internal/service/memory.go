@@ -13,8 +13,9 @@ import (
 	"strings"
 )
 
-// garbage may pile up while less is alive. Go collects at as much garbage as live memory, at least
-// 4 MiB: with empty caches after every few hundred requests. Beyond, its default applies.
+// garbage, in bytes, may pile up while less is alive. Go collects at as much garbage as live
+// memory, at least 4 MiB: with empty caches after every few hundred requests. Beyond, its default
+// applies.
 const garbage = 32 << 20
 
 // maxPercent bounds the value of GOGC: garbage as a percentage of live memory.

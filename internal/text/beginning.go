@@ -2,7 +2,7 @@
 
 package text
 
-// Beginning keeps Max bytes of what is written; a write never fails, so no pipe breaks.
+// Beginning keeps at most Max bytes of what is written. A write never fails, so no pipe breaks.
 type Beginning struct {
 	Max  int
 	Size int64 // of all that was written

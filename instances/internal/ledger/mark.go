@@ -48,8 +48,9 @@ func parseMark(m oci.Manifest) (int, error) {
 	return l.Number, nil
 }
 
-// A leader's address is in its claim, in Path of the lock's information, as "ADDRESS MAC [MAC…]",
-// one MAC for each key of the readers: any writer to the registry can write a claim.
+// A leader's address is in its claim, in Path of the lock's information, as "ADDRESS MAC [MAC…]":
+// any writer to the registry can write a claim, and a MAC, one for each key of the readers, proves
+// a replica's.
 
 // maxCodes bounds how many MACs of a claim are checked.
 const maxCodes = 64
