@@ -64,7 +64,7 @@ func TestAudit(t *testing.T) {
 	says("at once", mine, cli.ExitOK, line, "^$", "--server", url)
 	says("filtered", mine, cli.ExitOK, `^TIME.*RESULT$`, "^$", "--server", url, "--actor", "nobody")
 	says("decisions", mine, cli.ExitOK, `ci +publish module`, "^$", "--server", url, "--decisions", "--action", "publish")
-	says("CSV", mine, cli.ExitOK, `^"time","process".*\r?\n"20.*"net/vpc/aws","1\.0\.0"`, "^$", "--server", url, "--csv")
+	says("CSV", mine, cli.ExitOK, `^"time","request_id".*\r?\n"20.*"net/vpc/aws","1\.0\.0"`, "^$", "--server", url, "--csv")
 	says("no right", map[string]string{"OKARA_TOKEN": reading}, cli.ExitDenied, "^$", "403.*\nhint: the token is valid", "--server", url)
 	says("no such time", mine, cli.ExitUsage, "^$", "since \"yesterday\" is not a date", "--server", url, "--since", "yesterday")
 	says("two formats", mine, cli.ExitUsage, "two formats", "two formats", "--server", url, "--csv", "--json")

@@ -13,13 +13,13 @@ import (
 // WriteCSV writes entries (RFC 4180) with a header, every field quoted, with a leading ' before
 // what a spreadsheet could take for a formula. each calls its argument for each.
 func WriteCSV(to io.Writer, each func(do func(*Entry) error) error) error {
-	names := []string{"time", "process", "n", "request_id", "action", "kind", "address", "version", "from_version", "digest", "lock_id", "run", "detail", "decision", "rule", "mode", "subject", "issuer", "client_ip", "user_agent", "status", "outcome"}
+	names := []string{"time", "request_id", "action", "kind", "address", "version", "from_version", "digest", "lock_id", "run", "detail", "decision", "rule", "mode", "subject", "issuer", "client_ip", "user_agent", "status", "outcome"}
 	if err := writeFields(to, names); err != nil {
 		return err
 	}
 	return each(func(e *Entry) error {
 		return writeFields(to, []string{
-			e.Time.UTC().Format(time.RFC3339Nano), e.Process, formatNumber(e.N), e.RequestID, e.Action, e.Kind, e.Address, e.Version, e.From, e.Digest, e.Lock, formatNumber(int64(e.Run)), e.Detail,
+			e.Time.UTC().Format(time.RFC3339Nano), e.RequestID, e.Action, e.Kind, e.Address, e.Version, e.From, e.Digest, e.Lock, formatNumber(int64(e.Run)), e.Detail,
 			e.Decision, e.Rule, e.Mode, e.Subject, e.Issuer, e.ClientIP, e.UserAgent, formatNumber(int64(e.Status)), e.Result(),
 		})
 	})

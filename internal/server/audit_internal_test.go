@@ -107,7 +107,7 @@ func TestAuditRoute(t *testing.T) {
 	}
 	resp, body = askAudit(t, srv, "?format=csv")
 	rows, err := csv.NewReader(strings.NewReader(body)).ReadAll()
-	if err != nil || len(rows) != 3 || rows[1][6] != "'=net/vpn/aws" || !strings.Contains(resp.Header.Get("Content-Disposition"), `attachment; filename="audit.csv"`) {
+	if err != nil || len(rows) != 3 || rows[1][4] != "'=net/vpn/aws" || !strings.Contains(resp.Header.Get("Content-Disposition"), `attachment; filename="audit.csv"`) {
 		t.Errorf("rows %q, %v, %v", rows, err, resp.Header)
 	}
 	for _, query := range []string{"?format=xml", "?since=x", "?page=1000", "?what=all"} {
