@@ -174,8 +174,7 @@ func askRunApproval(tx *tx, r *Record, run *Run) (Answer, error) {
 
 func isApprovedForOwner(r *Record) bool { return r.Approved.ID == "" || r.Approved.Same(r.Owner) }
 
-// changesNothing reports whether a run would change nothing of a record: approved, it may be
-// repeated.
+// changesNothing reports whether a run would change nothing of a record, and needs no new approval.
 func (r *Run) changesNothing(of *Record) bool {
 	if r.Source != of.Source || r.Snapshot != of.Snapshot || !isApprovedForOwner(of) {
 		return false

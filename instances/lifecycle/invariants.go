@@ -208,8 +208,8 @@ func checkFinal(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// checkAttempts checks that a running attempt has number and nonce, and any plan to apply is
-// approved.
+// checkAttempts checks that a running attempt has number and nonce, and applies approved plans
+// only.
 func checkAttempts(_ *Document, _ string, r *Record) string {
 	run := r.Run
 	switch {

@@ -109,8 +109,7 @@ type Command struct {
 	Seed [32]byte
 }
 
-// Event is one of the types here and in workspace.go. The server's change nothing if they do not
-// fit.
+// Event is one of the types here and in workspace.go. The server's change nothing if they misfit.
 type Event interface {
 	applyTo(tx *tx) (Answer, error)
 }

@@ -294,7 +294,7 @@ func byActor(tx *tx) string {
 	return ""
 }
 
-// isStoppedBy reports whether the actor cancelled, not discarded, a run.
+// isStoppedBy reports whether a run is being cancelled, or was by the actor, and not discarded.
 func (r *Run) isStoppedBy(a Actor) bool {
 	if r.Result == "" && r.Cancel != "" {
 		return true

@@ -83,8 +83,7 @@ func (f *feed) sendNext(ctx context.Context, out *service.Stream) (bool, error) 
 	return false, nil
 }
 
-// maySeeEvent reports whether a caller gets an event; one with an offer gets only that of the
-// offer.
+// maySeeEvent reports whether a caller gets an event; one with an offer gets that alone.
 func maySeeEvent(r *lifecycle.Record, h lifecycle.History, have role) bool {
 	return have&reads != 0 || have&receives != 0 && h.Action == "offered" && h.At.Equal(r.Offer.At)
 }

@@ -69,8 +69,7 @@ func NewForward(o ForwardOptions) *Forward {
 	return &Forward{o: o, limiter: service.NewClientLimiter(maxForwarded), streams: service.NewClientLimiter(maxStreams)}
 }
 
-// CheckPeer refuses addresses that must get no token: neither https, nor loopback, nor allowed by
-// plain.
+// CheckPeer refuses addresses that must get no token: neither https nor loopback, unless plain.
 func CheckPeer(text string, plain bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

@@ -212,8 +212,7 @@ func stringsIn(v any) []string {
 	return nil
 }
 
-// plainJSON rewrites JSON, keys sorted, no white space. It refuses duplicate keys and invalid
-// UTF-8.
+// plainJSON rewrites JSON, keys sorted, no white space. Duplicate keys, invalid UTF-8 are refused.
 func plainJSON(b []byte, depth int) (json.RawMessage, error) {
 	var v any
 	if err := decodeData(b, depth, &v); err != nil {

@@ -66,8 +66,7 @@ func (v *evaluator) evaluateExpr(e hclsyntax.Expression) (cty.Value, error) {
 	return val, nil
 }
 
-// joinParts joins the parts of a template. change, if not nil, may replace what is not literal; it
-// gets the text before.
+// joinParts joins a template's parts. change, if set, may replace one, knowing the text before.
 func (v *evaluator) joinParts(parts []hclsyntax.Expression, change func(before, text string, part hclsyntax.Expression) (string, error)) (string, error) {
 	var b strings.Builder
 	for _, part := range parts {

@@ -215,9 +215,8 @@ func (g Grant) MayRead(kind, address string) bool {
 // defaultGroupAge is how long groups count for ownership after the issuer stated them.
 const defaultGroupAge = 24 * time.Hour
 
-// Groups returns the caller's groups, as an owner. If they were stated longer than age ago (0: 24
-// hours), the error is a [Refusal] that asks for another login. Without groups it is none, whatever
-// the age.
+// Groups returns the caller's groups, as an owner. If stated longer than age ago (0: 24 hours), the
+// error is a [Refusal] that asks for another login. Without groups it is none, whatever the age.
 func (g Grant) Groups(age time.Duration) ([]string, error) {
 	age = cmp.Or(age, defaultGroupAge)
 	if len(g.groups) > 0 && g.guard.now().Sub(g.asked) > age {

@@ -34,8 +34,7 @@ type HoldBack struct {
 	Ignored string
 }
 
-// maxKey bounds, in bytes, how much of a file is searched for a private key; all authorities'
-// certificates are 256 KiB.
+// maxKey bounds the bytes searched for a private key; all authorities' certificates are 256 KiB.
 const maxKey = 4 << 20
 
 // valueRules returns rules for names of files with values or secrets, but for examples.

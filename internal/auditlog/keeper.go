@@ -88,8 +88,7 @@ func (k *keeper) appendLocked(r Record) bool {
 	return true
 }
 
-// goOnLocked returns the part for a line of a day, none before the newest's day; nil: too many
-// parts.
+// goOnLocked returns the part for a line of a day, none before the newest's; nil: too many parts.
 func (k *keeper) goOnLocked(on time.Time, size int) *ownPart {
 	tag := AuditTag{Day: on, ID: k.id, Part: 1}
 	if len(k.parts) > 0 {

@@ -89,8 +89,8 @@ func (s *Spool) wakeReaders() {
 	}
 }
 
-// Finish ends the writing, verifies the digest if cause is nil, and keeps the file if all is right.
-// It must be called once.
+// Finish, called once, ends the writing, verifies the digest if cause is nil, and keeps the file if
+// all is right.
 func (s *Spool) Finish(cause error) error {
 	if got := hex.EncodeToString(s.sum.Sum(nil)); cause == nil && got != s.want {
 		cause = fmt.Errorf("got sha256:%s, expected sha256:%s: %w", got, s.want, oci.ErrCorrupt)

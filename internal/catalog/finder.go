@@ -75,9 +75,8 @@ func NewFinder(c *Catalog, templates bool) *Finder {
 	return f
 }
 
-// View returns the index's part for which may is true; rights identifies that set. It waits two
-// seconds for the first list; complete is false while that is read. An error: it could not be read
-// at all.
+// View returns the index's part for which may is true; rights identifies that. It waits two seconds
+// for the first list; complete is false while that is read. An error: it could not be read.
 func (f *Finder) View(ctx context.Context, rights string, may func(kind, address string) bool) (v *search.View, complete bool, err error) {
 	x, complete, err := f.currentIndex(ctx)
 	if err != nil {

@@ -78,7 +78,7 @@ func (p *ProviderVersion) extendsVersion(old *ProviderVersion) bool {
 // unsignedHost is the one host of which clients install unsigned providers.
 const unsignedHost = "registry.opentofu.org"
 
-// Installable fails if clients would refuse a version of the registry protocol, unlike of a mirror.
+// Installable fails if clients would refuse the version from a registry; a mirror may be unsigned.
 func (p *ProviderVersion) Installable(a addr.Provider) error {
 	switch {
 	case p.Broken != nil:
@@ -113,9 +113,8 @@ func (c *Catalog) ProviderVersion(ctx context.Context, p addr.Provider, v addr.V
 	return pv.without(c.lost.lostIn(repository)[v]), c.policy.admitVersion(ctx, repository, v, pv.Index, l)
 }
 
-// providerVersion returns an index with all that answers need. Its tag must not move: that is
-// checked in the background, logged as an error, and changes no answer. A new signature is a new
-// value.
+// providerVersion returns an index with all that answers need. A new signature is a new value. Its
+// tag must not move: that is checked in the background, an error in the log, no other answer.
 func (m *manifests) providerVersion(ctx context.Context, repository, typ string, v addr.Version, l *Versions) (*ProviderVersion, error) {
 	policy := cache.Policy{Fresh: 10 * time.Minute, Grace: cache.Forever, Stale: cache.Forever}
 	return m.providers.Get(ctx, providerKey(repository, v, l), policy, func(ctx context.Context, old *ProviderVersion, has bool) (*ProviderVersion, error) {

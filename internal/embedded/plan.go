@@ -151,8 +151,7 @@ func (p *plan) readBlobs(ctx context.Context) error {
 	return nil
 }
 
-// fileInside returns a directory's file, else the directory, or nil, and removes remains beside the
-// file.
+// fileInside returns a directory's file, else the directory, or nil, and removes other remains.
 func (p *plan) fileInside(dir, name string) (found fs.FileInfo, err error) {
 	list, err := readDir(dir)
 	if err != nil {

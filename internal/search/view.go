@@ -50,7 +50,7 @@ func (v *View) Has(kind, address string) (*Entry, bool) {
 	return &v.x.Entries[v.list[i]], true
 }
 
-// Search returns matching entries, best first. downloads, of late, is called for that order alone.
+// Search returns matching entries, best first. downloads counts recent ones, for that order alone.
 func (v *View) Search(q Query, downloads func(kind, address string) int64) []*Entry {
 	hits := v.findHits(q)
 	switch q.Sort {

@@ -13,9 +13,8 @@ import (
 	"strings"
 )
 
-// garbage, in bytes, may pile up while less is alive. Go collects at as much garbage as live
-// memory, at least 4 MiB: with empty caches after every few hundred requests. Beyond, its default
-// applies.
+// garbage, in bytes, may pile up while less is alive. Go collects at as much as is alive, at least
+// 4 MiB: with empty caches after every few hundred requests. Beyond, its default applies.
 const garbage = 32 << 20
 
 // maxPercent bounds the value of GOGC: garbage as a percentage of live memory.
@@ -29,9 +28,8 @@ func gcPercent(live uint64) int {
 	return int(min(max(garbage*100/live, 100), maxPercent))
 }
 
-// TuneMemory sets, until ctx ends, how often garbage is collected, unless GOGC is set, and nine
-// tenths of the control group's memory as limit, unless GOMEMLIMIT is. It returns attributes for
-// the log.
+// TuneMemory sets how often garbage is collected until ctx ends, unless GOGC is set, and a limit of
+// 90% of the control group's memory, unless GOMEMLIMIT is. It returns attributes for the log.
 func TuneMemory(ctx context.Context, getenv func(string) string) []slog.Attr {
 	debug.FreeOSMemory() // frees what the start needed, so that the live heap is known
 	live := readMetric("/gc/heap/live:bytes")

@@ -23,8 +23,8 @@ func (d *Document) instancesWith(member string) (all []string) {
 // tried) drops them without a word when it writes.
 func (d *Document) ofInstances() []string { return d.instancesWith("provider") }
 
-// LeftBehind returns what a destroy leaves for destroy = false (OpenTofu 1.12), of a readable
-// state.
+// LeftBehind returns what a destroy leaves for destroy = false (OpenTofu 1.12), if state is
+// readable.
 func LeftBehind(state []byte) []string {
 	d, err := indexState(state)
 	if err != nil {

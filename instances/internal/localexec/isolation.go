@@ -88,8 +88,7 @@ func (o *LocalOptions) isolation() (sandbox.Isolation, error) {
 // toolVersion matches the first line of `tofu version` and `terraform version`.
 var toolVersion = text.Pattern(`(?m)^(OpenTofu|Terraform) v([0-9]\S*)`)
 
-// oldestTool is the first release of both tools with use_lockfile in backend s3; -0: prereleases
-// too.
+// oldestTool is the first release of both tools with use_lockfile in backend s3, or a prerelease.
 const oldestTool = "1.10.0-0"
 
 // checkTime bounds the version check: with a cold disk on a busy machine.

@@ -51,8 +51,7 @@ type LocalOptions struct {
 	Show []string
 	// Processes limits processes and threads of a run; 0: 4096.
 	Processes int
-	// Memory in bytes and CPUs limit a run whose spec sets none; 0: no limit. CPUs need a delegated
-	// control group.
+	// Memory in bytes and CPUs limit a run without its own; 0: no limit. CPUs need a delegated cgroup.
 	Memory int64
 	CPUs   float64
 	// Packages is the maximum size of the shared providers, in bytes; 0: none are shared.
@@ -185,8 +184,7 @@ func checkRef(r lifecycle.Ref) error {
 	return nil
 }
 
-// parsedHandle is a handle: where and when an attempt began, and its child (none: no credential
-// yet).
+// parsedHandle is a handle: where and when an attempt began, and its child; zero: no credential.
 type parsedHandle struct {
 	machine
 	sandbox.Process

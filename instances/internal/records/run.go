@@ -94,8 +94,7 @@ func ParseInstanceTag(tag string) (InstanceTag, bool) {
 	return t, t.String() == tag
 }
 
-// InstanceRepo is an instance's repository. With a Sealer it seals secrets, and reads sealed data
-// only.
+// InstanceRepo is an instance's repository. A Sealer seals secrets, and only sealed data is read.
 type InstanceRepo struct {
 	Repo   *oci.Repo
 	Sealer artifact.Sealer // nil: not sealed
