@@ -5,12 +5,15 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"strings"
 
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/seed-141914ff/okara/charts"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
@@ -22,7 +25,45 @@ type defined struct {
 	templates map[string]*v1alpha1.Template
 }
 
+// checkFixed checks a document of okara.dev as the API server does.
+func checkFixed(doc document) error {
+	files, err := fs.Glob(charts.CRDs, "okara/crds/*.yaml")
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		var crd apiextensions.CustomResourceDefinition
+		b, err := charts.CRDs.ReadFile(name)
+		if err == nil {
+			err = yaml.Unmarshal(b, &crd)
+		}
+		if err != nil {
+			return err
+		}
+		if !doc.isKind(crd.Spec.Names.Kind) {
+			continue
+		}
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal(doc.text, &o.Object); err != nil {
+			return wrongDocument(doc, err)
+		}
+		wrong, err := kindspec.InvalidAs(&crd, &o)
+		if err == nil {
+			err = wrong.ToAggregate()
+		}
+		if err != nil {
+			return wrongDocument(doc, err)
+		}
+	}
+	return nil
+}
+
 func (f *renderFlags) readDefined(docs []document) (d defined, err error) {
+	for _, doc := range docs {
+		if err := checkFixed(doc); err != nil {
+			return d, err
+		}
+	}
 	if d.kinds, err = f.definedKinds(docs); err != nil {
 		return d, err
 	}

@@ -136,11 +136,19 @@ func TestRenderKindRefuses(t *testing.T) {
 		args[2] = file
 		return args
 	}
+	defined := func(line string) []string {
+		text := must.Get(os.ReadFile("testdata/vpcs.yaml"))(t)
+		file := filepath.Join(t.TempDir(), "kind.yaml")
+		must.Succeed(t, os.WriteFile(file, []byte(strings.Replace(string(text), "spec:\n", "spec:\n"+line+"\n", 1)), 0o600))
+		return []string{"render", file, "--module", "../../internal/kindspec/testdata/vpc"}
+	}
 	for _, c := range []struct {
 		args []string
 		want string
 		code int
 	}{
+		{defined("  upgrades: {policy: Manual}"), "spec.upgrades: Invalid value: \"\": unknown field", exitFailure},
+		{defined("  upgrade: {policy: Never}"), "spec.upgrade.policy: Unsupported value: \"Never\"", exitFailure},
 		{kindArgs(without("--registry")...), "requires --registry", exitUsage},
 		{kindArgs(without("--serve")...), "requires --serve", exitUsage},
 		{kindArgs(without("--cluster")...), "requires --cluster", exitUsage},

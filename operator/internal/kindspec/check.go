@@ -103,6 +103,21 @@ func (k *Kind) Invalid(o *unstructured.Unstructured) field.ErrorList {
 	return k.check.admit(runtime.DeepCopyJSON(o.Object))
 }
 
+// InvalidAs returns the errors that the API server would have if an object of a CRD were created
+// now, unknown fields included.
+func InvalidAs(crd *apiextensions.CustomResourceDefinition, o *unstructured.Unstructured) (field.ErrorList, error) {
+	c, err := checkerOf(crd)
+	if err != nil {
+		return nil, err
+	}
+	object := runtime.DeepCopyJSON(o.Object)
+	var unknown field.ErrorList
+	for _, path := range pruning.PruneWithOptions(runtime.DeepCopyJSON(o.Object), c.schema, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
+		unknown = append(unknown, field.Invalid(field.NewPath(path), "", "unknown field"))
+	}
+	return append(unknown, c.admit(object)...), nil
+}
+
 // Admit changes an object as at creation, unknown fields dropped, and returns errors.
 func (k *Kind) Admit(o *unstructured.Unstructured) field.ErrorList { return k.check.admit(o.Object) }
 
