@@ -3,6 +3,7 @@
 package chart_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -42,8 +43,16 @@ func TestDocs(t *testing.T) {
 				values++
 				o := chart.Options{Dir: chartDir(), Namespace: system}
 				must.Succeed(t, yaml.UnmarshalStrict([]byte(text), &o.Values))
-				if _, err := chart.Render(o); err != nil {
+				texts, err := chart.Render(o)
+				if err != nil {
 					t.Errorf("%s: %v", filepath.Base(page), err)
+				}
+				if made := fmt.Sprint(texts); filepath.Base(page) == "kubernetes-scan.md" {
+					for _, want := range []string{"--scanner=trivy", "/usr/local/bin/trivy", "/scanner:/usr/local/bin", "claimName", "/database"} {
+						if !strings.Contains(made, want) {
+							t.Errorf("the operator's pod has no %s", want)
+						}
+					}
 				}
 				continue
 			}

@@ -30,6 +30,7 @@ var pages = []page{
 		"g=opendepot.defdev.io":       (*site).openDepot,
 		"kubectl apply -f okara.yaml": (*site).imported,
 	}},
+	{name: "kubernetes-scan.md"},
 	{name: "portal-kubernetes.md", before: (*site).beforePortal, at: map[string]func(*site, *testing.T){
 		"apiVersion: okara.dev/v1alpha1": (*site).withRuns,
 	}},
