@@ -49,7 +49,7 @@ func checkCountsAgain(tx *tx, r *Record) error {
 	return checkTemplateLimit(tx, t)
 }
 
-// Quotas returns what limits an owner has, and how much is used; with groups for the actor.
+// Quotas returns an owner's limits and their use, with the actor's groups if that is the owner.
 func (m *Machine) Quotas(d *Document, t *template.Template, o template.Owner, a Actor) []QuotaError {
 	var all []QuotaError
 	what := nameOwner(o, a)

@@ -66,7 +66,7 @@ func (c caller) mayReadTemplates() bool {
 }
 
 // templateFilter selects the templates that a query asks for: q words in texts, module the address
-// of a module, use those that are enabled and that the caller may launch.
+// of a module, use those that the caller can launch now.
 func (r call[A]) templateFilter() func(*template.Entry) bool {
 	q := r.request.URL.Query()
 	words := q.Get("q")

@@ -238,7 +238,7 @@ func prefixFunction(has func(s, part string) bool) function.Function {
 	})
 }
 
-// truthFunction is anytrue, or alltrue as its negation.
+// truthFunction is anytrue, or alltrue if any is false.
 func truthFunction(any bool) function.Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "list", Type: cty.List(cty.Bool)}}, Type: function.StaticReturnType(cty.Bool),

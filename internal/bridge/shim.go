@@ -77,7 +77,8 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// checkLoop refuses okara, and what is being asked already, to which it answers on out.
+// checkLoop refuses okara, and a program that is being asked already, which it tells the asker on
+// out.
 func checkLoop(t Tool, asking string, out io.Writer) error {
 	if isOkara(t.Path) {
 		return t.loopError()

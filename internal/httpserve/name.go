@@ -10,7 +10,7 @@ import (
 // OwnRegistry is the host of a server's own registry, within the process.
 const OwnRegistry = "okara.invalid"
 
-// NameRegistry names the server's own registry as the caller does: it answers below /v2/.
+// NameRegistry returns text with the own registry as the caller names it: it answers below /v2/.
 func NameRegistry(r *http.Request, text string) string {
 	return strings.ReplaceAll(text, OwnRegistry, r.Host)
 }

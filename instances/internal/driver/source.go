@@ -74,7 +74,7 @@ func specOf(o *Options, d *lifecycle.Document, rec *lifecycle.Record) (run.Spec,
 	return s, t, nil
 }
 
-// sensitiveVariables names the variables that no log may show: all, if the schema is gone.
+// sensitiveVariables names what no log may show: all that may be secret, if the schema is gone.
 func sensitiveVariables(o *Options, rec *lifecycle.Record, t *template.Template, variables map[string]json.RawMessage) []string {
 	names := slices.Clone(rec.Sensitive)
 	e, ok := o.Templates.Current(rec.Template)

@@ -393,8 +393,8 @@ type layers struct {
 	once         bool
 }
 
-// putTag writes a tag. One that is written once is checked before and after a lost answer. Blobs
-// are sent without looking; the empty one, for a repository's first tag, only if it is missing.
+// putTag writes a tag. One that is written once is checked before, and after a lost answer; the
+// same is no error. Blobs are sent without looking, the empty one only if it is missing.
 func (i InstanceRepo) putTag(ctx context.Context, l layers) error {
 	err := i.putLayers(ctx, l)
 	if err != nil && !errors.Is(err, oci.ErrExists) {
