@@ -89,7 +89,7 @@ func constraintText(e Entry) string {
 // change. Platforms that the version lacks are added.
 func (s *Syncer) comparePresent(ctx context.Context, it item, o offer, st Step, recorded bool, found stored, have []addr.Version) (Step, error) {
 	now := VersionRecord{State: StatePublished, Digest: found.digest, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second), Subdir: it.subdir, Lost: found.lost}
-	wasLost := st.known.Lost
+	st.learned = recorded && st.known.Lost != found.lost
 	st.known.Lost = found.lost
 	adopt := func(reason string) (Step, error) {
 		st.Action = actionAdopt
@@ -135,7 +135,7 @@ func (s *Syncer) comparePresent(ctx context.Context, it item, o offer, st Step, 
 		st.Reason = "the newest report is older than " + it.Scan.MaxAge.String()
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.rescan(ctx, it, o.version, st.known) }
 	default:
-		st.learned = found.looked || wasLost > 0 || it.subdir != nil && st.known.Subdir == nil
+		st.learned = st.learned || found.looked || it.subdir != nil && st.known.Subdir == nil
 		st.known.Subdir = it.subdir
 		if found.looked {
 			st.known.Platforms = it.askedPlatforms()

@@ -100,7 +100,7 @@ type Step struct {
 	version addr.Version
 	known   VersionRecord
 	run     func(ctx context.Context) (VersionRecord, error) // nil: nothing to do
-	learned bool                                             // known is to be recorded although there is nothing to do
+	learned bool                                             // known is to be recorded although nothing is done
 	err     error
 }
 

@@ -72,10 +72,7 @@ func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Res
 	const saveTime = 30 * time.Second
 	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
-	if err := p.save(sctx, s.d, false); err != nil {
-		return results, err
-	}
-	return results, ctx.Err()
+	return results, cmp.Or(p.save(sctx, s.d, false), ctx.Err())
 }
 
 // save writes the records, of which many may be one; with claims only those of entries with a
@@ -107,6 +104,9 @@ func (st Step) do(ctx context.Context) (VersionRecord, error) {
 // a failure, because the depot file requested the check.
 func (rec *Record) applyStep(st Step, vr VersionRecord, err error) Result {
 	res := Result{Step: st, State: vr.State, Published: vr.published}
+	if st.learned && (st.run == nil || err != nil) {
+		rec.set(st.Entry, st.version, st.known)
+	}
 	switch {
 	case errors.Is(err, errStays):
 		res.Action = ActionPresent
@@ -118,14 +118,8 @@ func (rec *Record) applyStep(st Step, vr VersionRecord, err error) Result {
 		if st.Action == ActionPublish && errors.Is(err, oci.ErrTooLarge) {
 			rec.set(st.Entry, st.version, vr.parkVersion(st.known, err))
 		}
-		if st.Action == actionRepair && st.known.State != "" {
-			rec.set(st.Entry, st.version, st.known) // with what is lost
-		}
 	case st.Action == actionFailed || st.Action == actionParked:
 		res.Error = st.Reason
-		if st.learned {
-			rec.set(st.Entry, st.version, st.known)
-		}
 	case st.Action == ActionPrune:
 		rec.remove(st.Entry, st.version)
 	case st.run != nil:
@@ -135,8 +129,6 @@ func (rec *Record) applyStep(st Step, vr VersionRecord, err error) Result {
 		}
 	case st.Action == ActionDrift:
 		res.State = StateDrift
-		rec.set(st.Entry, st.version, st.known)
-	case st.learned:
 		rec.set(st.Entry, st.version, st.known)
 	}
 	return res
