@@ -212,9 +212,9 @@ func Add(file string, t Token) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// Revoke makes the line of a token a comment of the same length, in one write: mode, owner and
-// links of the file stay as they are, and a server that reads it meanwhile sees the old line or
-// the comment. An invalid file is not changed. Without such a token the error is
+// Revoke makes each line of a token a comment of the same length, in one write: mode, owner and
+// links of the file stay as they are, and a server that reads it meanwhile sees the old lines or
+// comments. An invalid file is not changed. Without such a token the error is
 // [fs.ErrNotExist], for the only token of the file, without which no server reads it, [ErrOnly].
 func Revoke(file, id string, now time.Time) error {
 	b, err := files.ReadLimited(file, maxTokenFile)
@@ -225,31 +225,32 @@ func Revoke(file, id string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	at := int64(0)
-	found := int64(-1)
-	var comment []byte
+	comment := fmt.Sprintf("# %s %s revoked %s", now.UTC().Format(time.DateOnly), id, strings.Repeat("#", len(b)))
+	at, from, to, left := 0, -1, 0, len(known)
 	for line := range bytes.Lines(b) {
 		field := strings.Fields(string(line))
 		if len(field) > 0 && !strings.HasPrefix(field[0], "#") {
 			if t, err := parseToken(field); err == nil && t.ID == id {
-				found = at
-				comment = []byte(strings.Repeat("#", len(bytes.TrimRight(line, "\r\n"))))
-				copy(comment, fmt.Sprintf("# %s %s revoked ", now.UTC().Format(time.DateOnly), id))
+				left--
+				if from < 0 {
+					from = at
+				}
+				to = at + copy(bytes.TrimRight(line, "\r\n"), comment) // the lines are parts of b
 			}
 		}
-		at += int64(len(line))
+		at += len(line)
 	}
 	switch {
-	case found < 0:
+	case from < 0:
 		return fmt.Errorf("%s has no token %s: %w", file, id, fs.ErrNotExist)
-	case len(known) == 1:
+	case left == 0:
 		return ErrOnly
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(comment, found)
+	_, err = f.WriteAt(b[from:to], int64(from))
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
