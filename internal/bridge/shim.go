@@ -77,8 +77,7 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// checkLoop refuses okara, and a program that is being asked already, which it tells the asker on
-// out.
+// checkLoop refuses okara, and a program that is being asked already, telling the asker on out.
 func checkLoop(t Tool, asking string, out io.Writer) error {
 	if isOkara(t.Path) {
 		return t.loopError()

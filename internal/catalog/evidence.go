@@ -73,7 +73,7 @@ func (c *Catalog) Evidence(ctx context.Context, it addr.Item, v addr.Version, ma
 	return c.cachedEvidence(ctx, c.evidence.of, evidence.ReadReferred, it, v, manifest, l)
 }
 
-// Brief is Evidence with the newest scan report alone: three requests.
+// Brief is Evidence with the newest scan report alone, for a page's head: three requests.
 func (c *Catalog) Brief(ctx context.Context, it addr.Item, v addr.Version, manifest oci.Descriptor, l *Versions) (*Evidence, error) {
 	return c.cachedEvidence(ctx, c.evidence.brief, evidence.ReadNewest, it, v, manifest, l)
 }

@@ -40,7 +40,7 @@ const (
 
 // Options configures the keys of an Envelope.
 type Options struct {
-	// Keys, in the forms of the package comment, wrap each data key, all; those that can also open.
+	// Keys, in the forms of the package comment, all wrap each data key; those that can also open it.
 	Keys []string
 	// Identities are paths of age identity files that are only used to open.
 	Identities []string

@@ -237,7 +237,7 @@ func (s *States) readEntry(tag string) cache.Loader[string] {
 const entryTime = 30 * time.Second
 
 // Wrote follows each stored state: it drops the cached list and, in the background, writes a
-// missing entry, again after a failure. The channel is closed after the try.
+// missing entry, after a failure at the next call. The channel is closed after the try.
 func (s *States) Wrote(ctx context.Context, name string) <-chan struct{} {
 	s.mu.Lock()
 	tried, known := s.wrote[name]
