@@ -52,10 +52,8 @@ func versionOf(m oci.Manifest) (addr.Version, bool) {
 	return v, err == nil
 }
 
-// Approve gives a candidate of a version its version tag: the candidate with
-// the digest, or the only one if digest is "". If there is none, the error
-// wraps oci.ErrNotFound. If digest is "" and there are several candidates with
-// different contents, the error wraps oci.ErrExists and names them.
+// Approve gives a candidate its version's tag: that of digest, or the only one. No candidate:
+// oci.ErrNotFound; without digest several different ones: oci.ErrExists, with their names.
 func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version, digest string) (Published, error) {
 	all, err := Candidates(ctx, r)
 	if err != nil {

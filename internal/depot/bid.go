@@ -20,11 +20,9 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// bidPrefix is the tag prefix of a bid:
-// okara-publish-<version>-<digest>-<nonce>, with the version, or the version and
-// the index that is extended, as 16 hexadecimal digits of their hash. A further
-// tag with the suffix bidEnd marks a bid as withdrawn if the registry cannot
-// delete it.
+// bidPrefix begins a bid's tag: okara-publish-<version>-<digest>-<nonce>, version, or version and
+// extended index, as 16 hex digits of a hash. With bidEnd behind it is withdrawn where the registry
+// does not delete.
 const (
 	bidPrefix = "okara-publish-"
 	bidEnd    = "-x"
@@ -33,8 +31,7 @@ const (
 	bidDigest = sha256.Size * 2
 )
 
-// artifactBid is the type of the manifest of a bid. It has no content but is
-// unique, so that deleting it by digest removes no other tag.
+// artifactBid is a bid's type. Each is unique, so that deleting by digest removes no other tag.
 const (
 	artifactBid = "application/vnd.okara.publication.v1"
 	annBid      = "vnd.okara.publication"
@@ -44,8 +41,7 @@ const (
 	maxBidRoot = 64 << 10 // bytes of a manifest in its bid
 )
 
-// IsMark reports whether a tag is one that a publication leaves beside its version: a bid,
-// the publish time, the index that it replaced, or that of a part.
+// IsMark reports whether a tag is left beside a version: a bid, time, replaced index, or part.
 func IsMark(tag string) bool {
 	isPrefix := func(prefix string) bool { return strings.HasPrefix(tag, prefix) }
 	return slices.ContainsFunc([]string{bidPrefix, timePrefix, previousIndexPrefix, oci.PartPrefix}, isPrefix)
@@ -92,8 +88,7 @@ func (b *bid) takeName() (err error) {
 	return err
 }
 
-// keepClock learns the registry's clock from a list. changed means that the own bid has
-// a time by which others would take it for an older one, or a newer one.
+// keepClock learns the registry's clock from a list. changed: the own bid looks too old or new.
 func (b *bid) keepClock(list oci.TagList) (changed bool) {
 	if list.Date.IsZero() || list.Cached {
 		return false
@@ -103,8 +98,7 @@ func (b *bid) keepClock(list oci.TagList) (changed bool) {
 	return (b.ahead - before).Abs() > clocksDiffer
 }
 
-// rivalHash returns what rivals have in common: the number, or the index that they
-// extend. So a bid has no effect once the version names another index.
+// rivalHash returns what rivals share: the number, or the index they extend, until it moves.
 func (b *bid) rivalHash() string {
 	if b.replaces == "" {
 		return numberHash(b.list.Kind, b.version)
@@ -112,8 +106,7 @@ func (b *bid) rivalHash() string {
 	return digest.FromString(b.version.Tag() + "@" + b.replaces.String()).Encoded()[:bidHash]
 }
 
-// numberHash returns the hash of the number of v: publishers of versions with
-// the same number are rivals.
+// numberHash returns the hash of v's number: who publishes one number are rivals.
 func numberHash(kind string, v addr.Version) string {
 	sum := sha256.Sum256([]byte(numberOf(kind, v).Tag()))
 	return hex.EncodeToString(sum[:])[:bidHash]
@@ -130,8 +123,7 @@ func (b *bid) writeBid(ctx context.Context) error {
 
 func (b *bid) digest() string { return b.root.Digest.Encoded() }
 
-// publishers returns the digests of active bids for the number of a version that is
-// extended: who makes one may still write the index from before.
+// publishers returns the digests of bids for a number that is extended, which may still be written.
 func (b *bid) publishers(ctx context.Context, tags []string) []string {
 	if b.replaces == "" {
 		return nil
@@ -139,8 +131,7 @@ func (b *bid) publishers(ctx context.Context, tags []string) []string {
 	return b.activeBids(ctx, tags, numberHash(b.list.Kind, b.version))
 }
 
-// rivalDigests returns the digests of active bids for other manifests, the smallest
-// first.
+// rivalDigests returns the digests of active bids for other manifests, smallest first.
 func (b *bid) rivalDigests(ctx context.Context, tags []string) []string {
 	return b.activeBids(ctx, tags, b.rivalHash())
 }
@@ -217,9 +208,8 @@ func bidFor(tag, hash string) (digest string, ok bool) {
 	return rest[:bidDigest], true
 }
 
-// withdraw removes the bid. If it cannot be removed for certain and say is set,
-// a further tag marks it as ended. A remaining bid blocks other manifests while
-// the version does not exist; once it exists, the bid has no effect.
+// withdraw removes the bid, or with say marks it as ended. What is left blocks other manifests
+// until the version exists.
 func (b *bid) withdraw(ctx context.Context, say bool) {
 	if b.gone {
 		return
@@ -239,10 +229,8 @@ func (b *bid) withdraw(ctx context.Context, say bool) {
 // maxBidsRead bounds how many bids one call looks at.
 const maxBidsRead = 100
 
-// dropBids removes bids of publishers that were killed or could not delete
-// them: bids for existing versions have no effect any more. A bid for a missing
-// version may belong to a publisher that is about to write it. Removal is
-// optional, so it ends at the first refusal of the registry.
+// dropBids removes bids of publishers that were killed, or could not. For a missing version one may
+// be about to write. It ends at the registry's first refusal.
 func dropBids(ctx context.Context, l *Listing) {
 	there := map[string]bool{}
 	for _, v := range l.Versions {
@@ -264,8 +252,7 @@ func dropBids(ctx context.Context, l *Listing) {
 	}
 }
 
-// isLiving reports whether a bid, or the mark of its end, may still count: until its publisher
-// is done, no platforms may be added to a provider. What a module names does not grow.
+// isLiving reports whether a bid, or its end, may count: no platforms are added meanwhile.
 func isLiving(ctx context.Context, l *Listing, tag string) bool {
 	if l.Kind == addr.KindModule {
 		return false

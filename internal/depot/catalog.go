@@ -12,9 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// RebuildCatalog adds modules and providers that have a version to the catalog.
-// Without items it lists all repositories of the registry below the prefix and
-// skips those of other kinds. It returns how many it added.
+// RebuildCatalog adds modules and providers with a version to the catalog, of the whole registry
+// below the prefix without items, and returns how many.
 func (d *Depot) RebuildCatalog(ctx context.Context, items []addr.Item) (int, error) {
 	if len(items) == 0 {
 		repositories, err := d.o.Client.Repositories(ctx)
@@ -44,8 +43,7 @@ func (d *Depot) RebuildCatalog(ctx context.Context, items []addr.Item) (int, err
 	return n, nil
 }
 
-// AddTitled is [Depot.AddToCatalog] with the address of a module as it is written in the
-// version under a tag. A tag that leads nowhere, or to no module, has none.
+// AddTitled is [Depot.AddToCatalog] with a module's address as a version has it.
 func (d *Depot) AddTitled(ctx context.Context, it addr.Item, tag string) error {
 	title := ""
 	if it.Kind == addr.KindModule {

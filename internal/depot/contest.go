@@ -30,8 +30,7 @@ const (
 	bidExpires = 10 * time.Minute
 )
 
-// How often, and after which pauses, a list is requested again: until it shows
-// the own bid, and until rivals have withdrawn.
+// How often and when a list is read again, for the own bid, and until rivals withdraw.
 const (
 	bidUnlisted   = 7 // 12.7 s in all
 	bidRivals     = 5 // 6.2 s in all
@@ -39,12 +38,9 @@ const (
 	bidRivalPause = 200 * time.Millisecond
 )
 
-// PutVersion gives a manifest in the registry the tag of a version, which is
-// written once: of several concurrent publishers with different manifests one
-// writes it. The others get ErrTaken, or a *RivalError if the tag does not
-// exist yet. A number that named other content before gives a *ConflictError. l
-// is the list from before, and says which numbers were used. The publish time
-// is recorded, unless the version existed before.
+// PutVersion gives a manifest a version's tag, once: of concurrent publishers one succeeds, others
+// get ErrTaken, or a *RivalError if there is none yet. A number that named other content gives a
+// *ConflictError. l is the list from before. The time of a new version is recorded.
 func PutVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) (warnings []string, err error) {
 	return putNew(ctx, l, v, m, putOptions{})
 }
@@ -66,24 +62,20 @@ func putNew(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o p
 
 // putOptions are for publishing a new version with as few requests as possible.
 type putOptions struct {
-	// fresh: the registry has the blobs but not the manifest, which is sent
-	// with its tag. Then the bid shows whether the registry serves unsigned
-	// manifests.
+	// fresh: the registry has the blobs, not the manifest, which comes with its tag; the bid shows
+	// whether unsigned ones are served.
 	fresh bool
-	// replaces is the index that m extends; "": the version is new. If the
-	// version does not name it any more, the error is ErrTaken.
+	// replaces is the index that m extends, or "". If the version has another: ErrTaken.
 	replaces digest.Digest
 	// edition: the version gets the tag of its edition as well.
 	edition bool
 	own     putOwn
-	// written is called once the version exists, while other publishers still
-	// see the bid. l is the list from before; old means that it does not show
-	// the bid.
+	// written is called once the version exists, while others see the bid. l is from before; old:
+	// without the bid.
 	written func(l *Listing, root oci.Manifest, old bool) (warnings []string)
 }
 
-// putOwn says what bids for other manifests with the same content are. Such a
-// manifest was made at another time or from another commit.
+// putOwn says what bids of the same content are, made at another time or commit.
 type putOwn int
 
 const (
@@ -92,17 +84,15 @@ const (
 	isWaited               // rivals that are given time: the manifest is one that was begun
 )
 
-// begunError names a manifest with the content of the own one that somebody
-// began to publish.
+// begunError names a manifest of the own content that somebody began to publish.
 type begunError struct{ theirs oci.Manifest }
 
 func (e *begunError) Error() string {
 	return "the publication of " + e.theirs.Digest.String() + " was started"
 }
 
-// putContent is putNew for a publisher who wants the content to be the version.
-// A publication of it that somebody else began is finished instead. root is the
-// manifest of the version.
+// putContent is putNew for whom the content counts: what somebody began with it is finished. root
+// is the version's manifest.
 func putContent(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o putOptions) (root oci.Manifest, warnings []string, err error) {
 	o.own = isBegun
 	warnings, err = putNew(ctx, l, v, m, o)
@@ -114,8 +104,7 @@ func putContent(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest,
 	return m, warnings, err
 }
 
-// putVersion is PutVersion without recording the time. before is the last list from
-// before the version was written.
+// putVersion is PutVersion without the time. before is the last list before the write.
 func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o putOptions) (before *Listing, warnings []string, err error) {
 	r := l.Repository
 	tag := v.Tag()
@@ -179,10 +168,8 @@ func (b *bid) writeVersion(ctx context.Context, look bool) (done bool, err error
 	return done, fmt.Errorf("%s:%s still points to %s: %w", b.repo, b.version.Tag(), back.Digest, errors.Join(oci.ErrExists, putErr)) // immutable tags
 }
 
-// awaitAlone returns nil once a list shows the bid and no active bid for another
-// manifest. It checks the version only if the list shows it. Of several
-// bidders, the one with the smallest digest waits for the others to withdraw.
-// shown is false if no list showed the own bid.
+// awaitAlone returns nil once a list shows the bid and no active one for another manifest. Of
+// several the smallest digest waits for the others. shown is false if no list had the bid.
 func (b *bid) awaitAlone(ctx context.Context) (shown bool, err error) {
 	unlisted := 0
 	waited := 0
@@ -252,8 +239,7 @@ func (b *bid) awaitAlone(ctx context.Context) (shown bool, err error) {
 	}
 }
 
-// checkRemoved refuses to extend a version that was removed, or that somebody may still
-// remove, although it was taken back: see withdrawVersion.
+// checkRemoved refuses to extend what was removed, or may still be: see withdrawVersion.
 func (b *bid) checkRemoved() error {
 	e := b.list.lastRemoval(b.version)
 	if b.replaces == "" || e == nil {
@@ -296,8 +282,7 @@ func (b *bid) waitForRival(ctx context.Context, rival string) error {
 	return &RivalError{Repository: b.repo.String(), Tag: b.version.Tag(), Theirs: "sha256:" + rival, Ours: b.root.Digest.String()}
 }
 
-// RivalError means that another manifest is about to become the version. It
-// wraps oci.ErrExists.
+// RivalError: another manifest is about to be the version. It wraps oci.ErrExists.
 type RivalError struct {
 	Repository, Tag string
 	Theirs, Ours    string // digests of the manifests
@@ -310,11 +295,9 @@ func (e *RivalError) Error() string {
 
 func (e *RivalError) Unwrap() error { return oci.ErrExists }
 
-// putOnce writes a tag that must not move, unless it exists: another manifest
-// under it gives ErrTaken. Two concurrent writers notice each other only if one
-// reads the tag after the other has written it, which look requests; a tag
-// named after its manifest does not need this. done is false if the tag may
-// still appear later.
+// putOnce writes a tag that must not move; another manifest there is ErrTaken. Concurrent writers
+// notice each other if one reads after the other wrote, as look asks; a tag named by its manifest
+// needs none. done is false if it may appear later.
 func putOnce(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, look bool) (done bool, err error) {
 	switch have, err := r.Resolve(ctx, tag); {
 	case err == nil && have.Digest == m.Digest:
@@ -340,8 +323,7 @@ func putOnce(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, look 
 	return true, err
 }
 
-// keepManifest gives a manifest a tag that is named after it, so that garbage
-// collection does not remove it.
+// keepManifest tags a manifest by its name against garbage collection.
 func keepManifest(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) error {
 	_, err := putOnce(ctx, r, tag, m, true)
 	return err

@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// ConvertModule publishes the files of a module package that another tool made,
-// as a version with all layers. Its annotations about the source are kept.
+// ConvertModule publishes another tool's package with all layers, and its source's annotations.
 func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, to addr.ModuleVersion, o ModuleOptions) (Published, error) {
 	m, err := from.Fetch(ctx, ref)
 	if err != nil {

@@ -68,8 +68,7 @@ type Published struct {
 	Existing      bool     `json:"existing"` // the same content existed before
 	Warnings      []string `json:"warnings,omitempty"`
 
-	// Of an existing version of a provider: platforms that were added, and
-	// platforms that are wanted and that the origin does not have.
+	// Of an existing provider: platforms added, and wanted ones that the origin lacks.
 	Added  []addr.Platform `json:"added,omitempty"`
 	Absent []addr.Platform `json:"absent,omitempty"`
 
@@ -79,8 +78,7 @@ type Published struct {
 // String returns repository:tag@digest.
 func (p Published) String() string { return p.Repository + ":" + p.Tag + "@" + p.Digest }
 
-// ConflictError means that a version exists with other content, or that its
-// number was used by a withdrawn version. It wraps oci.ErrExists.
+// ConflictError: a version has other content, or its number was used. It wraps oci.ErrExists.
 type ConflictError struct {
 	Repository, Tag string
 	Stored, Offered string                // content digests; Stored is the manifest digest if no content digest is recorded, "" if the tag does not exist; of a provider that differs only in them its protocols
@@ -113,8 +111,7 @@ func (e *ConflictError) Error() string {
 
 func (e *ConflictError) Unwrap() error { return oci.ErrExists }
 
-// WithoutNext removes the next free version from a conflict: what comes from an
-// origin has the number that the origin chose.
+// WithoutNext removes the next free version: an origin chooses its numbers.
 func WithoutNext(err error) error {
 	if conflict, ok := errors.AsType[*ConflictError](err); ok {
 		conflict.Next = addr.Version{}
@@ -146,8 +143,7 @@ func (d *Depot) Repo(name string) (*oci.Repo, error) {
 // ErrTaken means that a tag already names another manifest.
 var ErrTaken = errors.New("tag points to another manifest")
 
-// listInCatalog adds a published item to the catalog, unless its entry was seen
-// recently. A failure is only a warning, because nothing depends on the entry.
+// listInCatalog adds an item, unless seen recently. A failure is a warning.
 func listInCatalog(ctx context.Context, d *Depot, it addr.Item, title string) []string {
 	repository := it.Repository(d.o.Layout)
 	d.mu.Lock()
@@ -174,8 +170,7 @@ func NotListed(err error) []string {
 	return []string{fmt.Sprintf("not listed in the catalog: %v", err)}
 }
 
-// AddToCatalog adds a module or provider to the catalog; title is its address as
-// it was written, or "".
+// AddToCatalog adds an item; title is its address as written, or "".
 func (d *Depot) AddToCatalog(ctx context.Context, it addr.Item, title string) error {
 	r, err := d.Repo(d.o.Layout.CatalogRepo())
 	if err != nil {

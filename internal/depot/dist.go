@@ -124,9 +124,8 @@ func (d *dist) findFile(names ...string) string {
 // manifestFile is the name of the registry manifest in the source of a provider.
 const manifestFile = "terraform-registry-manifest.json"
 
-// registryManifest reads the registry manifest of the release, if any, and its
-// protocol versions. GoReleaser lists it in SHA256SUMS as PREFIX_manifest.json
-// and leaves it where it was, above the folder of the release.
+// registryManifest reads a release's manifest and protocols. GoReleaser lists it in SHA256SUMS as
+// PREFIX_manifest.json, and leaves it above the folder.
 func (d *dist) registryManifest(plan *ProviderPlan, o ProviderOptions) error {
 	listed := d.stem + "manifest.json"
 	sum := plan.sums[listed]
@@ -239,8 +238,7 @@ func (o ProviderOptions) signers() []*signing.Key {
 	return append([]*signing.Key{o.SignKey}, o.AlsoSign...)
 }
 
-// sign returns one signature packet per key; the clients skip packets of
-// unknown keys.
+// sign returns a packet a key; clients skip unknown ones.
 func (o ProviderOptions) sign(message []byte) ([]byte, error) {
 	var packets []byte
 	for _, k := range o.signers() {

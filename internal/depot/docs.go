@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// DocsFile is the suffix of the file name of packed documentation in a release
-// directory.
+// DocsFile ends the name of packed documentation in a release.
 const DocsFile = "docs.tar.gz"
 
 // takeDocs uses packed documentation if it can be read.
@@ -33,8 +32,7 @@ func (p *ProviderPlan) takeDocs(name string, packed []byte) error {
 	return nil
 }
 
-// findDocs finds the documentation of a release: the tree in the options, the
-// directory docs, or the file that okara pull wrote.
+// findDocs finds documentation: of the options, the directory docs, or okara pull's file.
 func (d *dist) findDocs(ctx context.Context, plan *ProviderPlan, tree fs.FS) error {
 	name := d.stem + DocsFile
 	if tree == nil {
@@ -63,8 +61,7 @@ func (d *dist) findDocs(ctx context.Context, plan *ProviderPlan, tree fs.FS) err
 	return plan.takeDocs(name, packed)
 }
 
-// packDocs packs a directory as modules are packed: the same files give the
-// same bytes. The translated pages, which are many times as large, are omitted.
+// packDocs packs a directory as modules are, without the large translated pages.
 func packDocs(ctx context.Context, tree fs.FS) ([]byte, error) {
 	list, err := archive.List(ctx, tree, archive.Options{
 		Ignore: []string{"/cdktf/"}, Limits: archive.Limits{Files: description.MaxDocsFiles, Bytes: description.MaxDocs},

@@ -17,8 +17,7 @@ type Policy string
 const (
 	// PolicyImmutable refuses it.
 	PolicyImmutable Policy = "immutable"
-	// PolicyEditions, for modules only, makes the new content the version and
-	// keeps the old one selectable by the exact name of its edition.
+	// PolicyEditions, for modules, makes new content the version, the old one an edition.
 	PolicyEditions Policy = "editions"
 )
 
@@ -41,13 +40,10 @@ func (p Policy) policyFor(v addr.Version) Policy {
 	return p
 }
 
-// pushEdition points the version at m, which the registry has by digest. The
-// contents before and after are tagged with their edition names first, so that
-// garbage collection removes neither and concurrent publishers lose nothing:
-// the last to move the version tag wins, and the other content stays an
-// edition. A version that does not exist is written as any new one is, against
-// publishers of its number, or one with this content that was begun is finished;
-// root is its manifest. Each move is recorded: the number is what it moved to last.
+// pushEdition points the version at m, which is there by digest. Contents before and after get
+// edition names first, so nothing is collected, and the last of concurrent ones wins. A new version
+// is written as any, against rivals, or finished if begun; root is its manifest. Each move is
+// recorded.
 func pushEdition(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) (root oci.Manifest, warnings []string, err error) {
 	before, err := l.Repository.Fetch(ctx, v.Tag())
 	if errors.Is(err, oci.ErrNotFound) {
@@ -85,8 +81,7 @@ func moveVersion(ctx context.Context, l *Listing, v addr.Version, before, m oci.
 	return []string{fmt.Sprintf("another publisher moved %s to %s at the same time; yours was stored as an edition", v, after.Digest)}, nil
 }
 
-// tagEdition gives m the name of its edition. If another manifest has or had that
-// name, somebody published it so, or 48 bits of the digests collide.
+// tagEdition names m's edition. Another manifest of that name was published so, or 48 bits collide.
 func tagEdition(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) (addr.Version, error) {
 	edition, err := v.WithEdition(m.Digest.Encoded())
 	if err == nil && !l.hasVersion(edition) {

@@ -24,9 +24,8 @@ type Finding struct {
 // danglingTag describes a tag that was written only partially.
 const danglingTag = "the registry lists the tag but returns 404 for it"
 
-// ExamineAll examines the given modules and providers, or those in the catalog
-// if items is empty, and returns how many were examined. A catalog entry for an
-// item without a version is a finding.
+// ExamineAll examines items, or the catalog's, and returns how many. An entry without a version is
+// a finding.
 func (d *Depot) ExamineAll(ctx context.Context, items []addr.Item, deep bool) (findings []Finding, examined int, err error) {
 	listed := len(items) == 0
 	if listed {
@@ -48,8 +47,7 @@ func (d *Depot) ExamineAll(ctx context.Context, items []addr.Item, deep bool) (f
 	return findings, len(items), nil
 }
 
-// examineCatalog returns the items in the catalog, and the problems of its
-// other tags.
+// examineCatalog returns the catalog's items, and problems of other tags.
 func examineCatalog(ctx context.Context, d *Depot) (findings []Finding, items []addr.Item, err error) {
 	c, err := readCatalog(ctx, d)
 	if err != nil {
@@ -72,8 +70,7 @@ func examineCatalog(ctx context.Context, d *Depot) (findings []Finding, items []
 	return findings, items, nil
 }
 
-// unversionedEntry returns the finding that the catalog lists a repository without a
-// version.
+// unversionedEntry is the finding of an entry without a version.
 func unversionedEntry(d *Depot, repository string) Finding {
 	return catalogFinding(d, artifact.CatalogTag(repository), "the entry is for "+repository+", which has no versions", "publish one, or delete the tag")
 }
@@ -82,10 +79,8 @@ func catalogFinding(d *Depot, tag, problem, remedy string) Finding {
 	return Finding{d.o.Client.Host() + "/" + d.o.Layout.CatalogRepo(), tag, problem, remedy}
 }
 
-// Examine looks for problems that make clients fail: tags that OpenTofu takes
-// for versions, tags with artifacts of another kind, packages that do not match
-// the signed hashes, and platforms that newer versions lack. With deep every
-// blob is read, and the hashes and sizes in the manifests are recomputed.
+// Examine looks for what makes clients fail: tags that OpenTofu misreads, other artifacts, packages
+// unlike their signed hashes, missing platforms. With deep every blob is read and hashed.
 func (d *Depot) Examine(ctx context.Context, item addr.Item, deep bool) ([]Finding, error) {
 	l, err := d.Versions(ctx, item)
 	if err != nil {
@@ -122,8 +117,7 @@ func (d *Depot) Examine(ctx context.Context, item addr.Item, deep bool) ([]Findi
 	return append(findings, missing...), err
 }
 
-// missingPlatforms compares the platforms of the highest release with the one
-// before.
+// missingPlatforms compares the highest release with the one before.
 func (l *Listing) missingPlatforms(ctx context.Context, kind string) ([]Finding, error) {
 	if kind == addr.KindModule {
 		return nil, nil

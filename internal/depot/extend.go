@@ -13,14 +13,11 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// previousIndexPrefix is the tag prefix of an index that an extension replaced.
-// The tag keeps the old index available for lock files and for references by
-// digest.
+// previousIndexPrefix tags an index that was extended, for lock files and references by digest.
 const previousIndexPrefix = "okara-index-"
 
-// extend adds the platforms that the stored version lacks. Only an extension
-// moves the tag of a provider: every old platform keeps its descriptor byte for
-// byte, so that no lock file breaks.
+// extend adds platforms that the stored version lacks. Only so a provider's tag moves: old
+// descriptors stay byte for byte, and no lock file breaks.
 func (x providerPush) extend(ctx context.Context, stored artifact.ProviderIndex) (Published, error) {
 	if stored.Platforms == nil {
 		return Published{}, fmt.Errorf("%s:%s is not a provider: %w", x.repo, x.version.Tag(), oci.ErrExists)
@@ -42,8 +39,7 @@ func (x providerPush) extend(ctx context.Context, stored artifact.ProviderIndex)
 	return x.addPackages(ctx, stored, added)
 }
 
-// addPackages publishes the stored platforms and those of the packages as the
-// version, with the metadata of the plan.
+// addPackages publishes stored platforms and new ones as the version, with the plan's metadata.
 func (x providerPush) addPackages(ctx context.Context, stored artifact.ProviderIndex, added []Package) (Published, error) {
 	out := Published{Repository: x.repo.String(), Tag: x.version.Tag(), ContentDigest: x.plan.contentDigest(), Warnings: x.plan.Warnings}
 	if len(added) == 0 {
@@ -70,8 +66,7 @@ func (x providerPush) addPackages(ctx context.Context, stored artifact.ProviderI
 	return out, err
 }
 
-// addedPackages returns the packages of platforms that stored does not have.
-// Packages that stored has must be equal, and SHA256SUMS must list all of them.
+// addedPackages returns packages that stored lacks; others must be equal, all in SHA256SUMS.
 func addedPackages(ctx context.Context, r *oci.Repo, plan *ProviderPlan, stored artifact.ProviderIndex) ([]Package, error) {
 	added := slices.Clone(plan.Packages)
 	for _, have := range stored.Platforms {
@@ -93,8 +88,7 @@ func addedPackages(ctx context.Context, r *oci.Repo, plan *ProviderPlan, stored 
 // errMoved means that a version was extended or removed since it was read.
 var errMoved = fmt.Errorf("the version changed in the meantime; retry: %w", oci.ErrExists)
 
-// retryWhileExtended repeats f, which extends a version, while another publisher does so
-// at the same time.
+// retryWhileExtended repeats f while another publisher extends the version.
 func retryWhileExtended(f func() (Published, error)) (out Published, err error) {
 	for range 4 {
 		if out, err = f(); !errors.Is(err, errMoved) {
@@ -104,10 +98,8 @@ func retryWhileExtended(f func() (Published, error)) (out Published, err error) 
 	return out, err
 }
 
-// moveIndex points the version at next after tagging the index that is
-// replaced. Of several publishers that extend the same index one writes, as for
-// a new version; for the others the error is errMoved. Signatures and reports
-// stay those of the replaced index, since they name its digest.
+// moveIndex points the version at next, the old index tagged. Of several that extend one index one
+// writes, the others get errMoved. Signatures and reports stay the old one's, by digest.
 func (x providerPush) moveIndex(ctx context.Context, previous oci.Descriptor, next oci.Manifest) (warnings []string, err error) {
 	old, err := x.repo.Fetch(ctx, previous.Digest.String())
 	if err != nil {

@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Lacking is what a mirrored version does not have of the platforms that are
-// wanted.
+// Lacking is what a mirrored version lacks of wanted platforms.
 type Lacking struct {
 	Offered []addr.Platform // the origin has them
 	Absent  []addr.Platform // the origin does not have them either
@@ -32,10 +31,8 @@ func (l Lacking) warnings() (warnings []string) {
 	return warnings
 }
 
-// LackingPlatforms compares a mirrored version with the platforms that are
-// wanted, all of the origin if wanted is empty. found is the digest of its
-// index; if there is no such version, the error wraps oci.ErrNotFound. The
-// origin is asked only if platforms are missing or wanted is empty.
+// LackingPlatforms compares a mirrored version, of digest found, with wanted, or all of the origin.
+// No version: oci.ErrNotFound. The origin is asked only if something is missing or nothing named.
 func LackingPlatforms(ctx context.Context, r *oci.Repo, src Source, p addr.Provider, v addr.Version, wanted []addr.Platform) (found digest.Digest, l Lacking, err error) {
 	stored, err := storedProvider(ctx, r, v.Tag())
 	if err != nil {
@@ -88,8 +85,7 @@ func platformsOf(x artifact.ProviderIndex) []addr.Platform {
 	return platforms
 }
 
-// mirrorAgain compares a version that is mirrored already with its origin, if
-// that is wanted, and adds the platforms that it lacks.
+// mirrorAgain compares a mirrored version with its origin, and adds platforms.
 func mirrorAgain(ctx context.Context, d *Depot, x providerPush, src Source, stored artifact.ProviderIndex, o MirrorOptions) (Published, error) {
 	out := Published{Repository: x.repo.String(), Tag: x.version.Tag(), Digest: stored.Index.Digest.String(), Existing: true}
 	lacking, err := lackingOf(ctx, stored, src, x.provider, x.version, o.Platforms)
@@ -112,10 +108,8 @@ func mirrorAgain(ctx context.Context, d *Depot, x providerPush, src Source, stor
 	return grown, err
 }
 
-// growMirror adds platforms of the origin to a mirrored version. A signed
-// SHA256SUMS in the registry stays as it is and must list them with the hashes
-// of the origin; otherwise the error is a [*ConflictError]. Without a signature
-// the proof is that of the origin, as for a new version.
+// growMirror adds an origin's platforms. A signed SHA256SUMS stays, and must list them with these
+// hashes, else a [*ConflictError]. Without signature the origin's proof counts.
 func growMirror(ctx context.Context, d *Depot, x providerPush, src Source, stored artifact.ProviderIndex, platforms []addr.Platform, o MirrorOptions) (Published, error) {
 	packages, err := packagesOf(ctx, src, x.provider, x.version, platforms)
 	if err != nil {
@@ -154,8 +148,7 @@ func growMirror(ctx context.Context, d *Depot, x providerPush, src Source, store
 	return x.addPackages(ctx, stored, added)
 }
 
-// storedProof returns the plan for packages that the signed SHA256SUMS in the
-// registry lists.
+// storedProof returns the plan for packages in the signed SHA256SUMS.
 func storedProof(stored artifact.ProviderIndex, md artifact.ProviderMetadata, packages []upstream.Package, o MirrorOptions) (*ProviderPlan, error) {
 	plan := &ProviderPlan{Protocols: stored.Protocols, metadata: md}
 	var err error
@@ -195,8 +188,7 @@ func (p *ProviderPlan) remakeSums(ctx context.Context, r *oci.Repo, stored artif
 	return nil
 }
 
-// HasGrown reports whether the index with the digest next is the one with the
-// digest before and further platforms: what was there is unchanged.
+// HasGrown reports whether next is before with more platforms.
 func HasGrown(ctx context.Context, r *oci.Repo, before, next string) (bool, error) {
 	old, err := storedProvider(ctx, r, before)
 	if err != nil || old == nil {

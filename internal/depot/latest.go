@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// latestMover returns the function that moves the tag latest once a version exists;
-// nil if it is not to be moved.
+// latestMover returns what moves latest once a version exists, or nil.
 func (o ModuleOptions) latestMover(ctx context.Context, v addr.Version) func(l *Listing, root oci.Manifest, old bool) (warnings []string) {
 	if o.NoLatest {
 		return nil
@@ -28,8 +27,7 @@ func (o ModuleOptions) latestMover(ctx context.Context, v addr.Version) func(l *
 	}
 }
 
-// withLatest moves the tag latest, unless it is not to be moved, and adds the
-// warnings to p.
+// withLatest moves latest, if asked for, and adds warnings to p.
 func (p Published) withLatest(ctx context.Context, l *Listing, o ModuleOptions) Published {
 	if !o.NoLatest {
 		p.Warnings = append(p.Warnings, MoveLatest(ctx, l)...)
@@ -37,11 +35,9 @@ func (p Published) withLatest(ctx context.Context, l *Listing, o ModuleOptions) 
 	return p
 }
 
-// pointLatest points the tag "latest" at a newly written version, with one
-// request, if the list from before shows neither a higher release nor a
-// publisher of another version. Of two concurrent publishers the later one sees
-// the bid of the other, which is removed only after the other has moved the
-// tag, and therefore lists the tags anew.
+// pointLatest points "latest" at a new version, in one request, if the list before had no higher
+// release and no other publisher. Of two the later one sees the other's bid, removed after that one
+// moved the tag, and lists anew.
 func pointLatest(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) []string {
 	own := bidPrefix + numberHash(addr.KindModule, v)
 	bidOfOther := func(tag string) bool { return strings.HasPrefix(tag, bidPrefix) && !strings.HasPrefix(tag, own) }
@@ -61,10 +57,8 @@ func (l *Listing) release() (v addr.Version, ok bool) {
 	return l.Versions[i], true
 }
 
-// MoveLatest points the tag "latest" of a module at the highest release that is
-// not withdrawn, and removes it if there is none. It is the only tag of a module
-// that moves. l is a list from before, whose events are not read again; it may
-// be empty. If the registry refuses, the result is a warning.
+// MoveLatest points "latest", a module's only moving tag, at the highest release that is not
+// withdrawn, or removes it. l is from before, or empty. A refusal is a warning.
 func MoveLatest(ctx context.Context, l *Listing) []string {
 	r := l.Repository
 	l, err := ReadListing(ctx, r, l.Kind, l)

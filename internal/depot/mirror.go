@@ -31,8 +31,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// mirrorParallel is how many packages of one version are transferred
-// concurrently.
+// mirrorParallel packages of a version are transferred at once.
 const mirrorParallel = 4
 
 // MirrorOptions configures how a version is mirrored.
@@ -116,8 +115,7 @@ func (d *Depot) mirrorProvider(ctx context.Context, src Source, x providerPush, 
 	return out, err
 }
 
-// mirrorDocs adds the documentation of an origin. It is not signed, so
-// documentation that cannot be read is omitted with a warning.
+// mirrorDocs adds an origin's documentation, unsigned, or a warning.
 func (p *ProviderPlan) mirrorDocs(ctx context.Context, provider addr.Provider, v addr.Version, pkg upstream.Package) error {
 	if pkg.Docs == nil {
 		return nil
@@ -132,8 +130,7 @@ func (p *ProviderPlan) mirrorDocs(ctx context.Context, provider addr.Provider, v
 	return nil
 }
 
-// Refused reports whether content was rejected because of its properties or its
-// signer, rather than because it could not be read or stored.
+// Refused: content was rejected for what it is, or its signer.
 func Refused(err error) bool {
 	for _, reason := range []error{
 		trust.ErrUnsigned, trust.ErrUntrusted, signing.ErrBadSignature, signing.ErrUnknownKey, signing.ErrExpiredKey, signing.ErrEarlyKey, signing.ErrRevokedKey, signing.ErrSums,
@@ -148,8 +145,7 @@ func Refused(err error) bool {
 	return held
 }
 
-// wantedPlatforms returns the platforms that the caller requested, or all of
-// the origin.
+// wantedPlatforms returns what was asked for, or all of the origin.
 func wantedPlatforms(ctx context.Context, src Source, p addr.Provider, v addr.Version, asked []addr.Platform) ([]addr.Platform, error) {
 	if len(asked) > 0 {
 		return asked, nil
@@ -161,8 +157,7 @@ func wantedPlatforms(ctx context.Context, src Source, p addr.Provider, v addr.Ve
 	return have, err
 }
 
-// packagesOf requests each platform and checks that all answers have the same
-// SHA256SUMS.
+// packagesOf asks for each platform; all must have one SHA256SUMS.
 func packagesOf(ctx context.Context, src Source, p addr.Provider, v addr.Version, platforms []addr.Platform) ([]upstream.Package, error) {
 	packages := make([]upstream.Package, len(platforms))
 	g, gctx := errgroup.WithContext(ctx)
@@ -187,9 +182,8 @@ func packagesOf(ctx context.Context, src Source, p addr.Provider, v addr.Version
 	return packages, nil
 }
 
-// planMirror adopts the proof of the origin: a signed SHA256SUMS that agrees
-// with what the origin announces about each package. Without one there is a
-// plan only if the options allow it.
+// planMirror takes the origin's proof: a signed SHA256SUMS that agrees with what it announces, or
+// none if the options allow it.
 func planMirror(p addr.Provider, v addr.Version, packages []upstream.Package, o MirrorOptions) (*ProviderPlan, error) {
 	first := packages[0]
 	plan := &ProviderPlan{Protocols: first.Protocols}
@@ -327,14 +321,11 @@ type Fetched struct {
 	Annotations map[string]string
 }
 
-// FetchModule writes a module of an origin into the empty directory dir. It may
-// leave out what is not below the module's own directory, unless whole is set.
+// FetchModule writes a module into the empty dir, unless whole maybe without what is beside it.
 type FetchModule func(ctx context.Context, dir string, whole bool) (Fetched, error)
 
-// MirrorModule stores one version of a module of somebody else. If the version
-// exists, it succeeds without a fetch, unless o.Compare is set. Of a module in a
-// directory of its package only this directory is stored, or the whole package
-// if the module calls others, or has links, beside it.
+// MirrorModule stores a version of somebody else's module; an existing one without a fetch, unless
+// o.Compare. Of a package only the module's directory is stored, or all if it uses what is beside.
 func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch FetchModule, o ModuleOptions) (Published, error) {
 	r, err := d.Repo(d.o.Layout.Module(m.Module))
 	if err != nil {
@@ -361,8 +352,7 @@ func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch Fe
 	return out, err
 }
 
-// PublishFetched is PublishModule for a module that is fetched; what is stored
-// of its package is as for MirrorModule.
+// PublishFetched is PublishModule of a fetched module, stored as by MirrorModule.
 func (d *Depot) PublishFetched(ctx context.Context, m addr.ModuleVersion, fetch FetchModule, o ModuleOptions) (out Published, err error) {
 	err = withFetched(ctx, d, m, fetch, o, func(plan *ModulePlan, o ModuleOptions) error {
 		s, err := standingOf(ctx, d, m, plan.Tree, o)
@@ -386,8 +376,7 @@ func withFetched(ctx context.Context, d *Depot, m addr.ModuleVersion, fetch Fetc
 // errBeside means that a module needs files beside its directory.
 var errBeside = errors.New("the module needs more than its directory")
 
-// withTree is withFetched for the module's own directory, or the whole package.
-// The error is errBeside if the directory is not sufficient.
+// withTree is withFetched for the module's directory or all; errBeside: that is not enough.
 func withTree(ctx context.Context, d *Depot, m addr.ModuleVersion, fetch FetchModule, whole bool, o ModuleOptions, do func(*ModulePlan, ModuleOptions) error) (err error) {
 	dir, remove, err := files.TempDir(d.o.TempDir)
 	if err != nil {
@@ -421,9 +410,8 @@ func withTree(ctx context.Context, d *Depot, m addr.ModuleVersion, fetch FetchMo
 	return do(plan, o)
 }
 
-// sameProvider returns nil if the zips of an existing version are those of the
-// origin, and else a [*ConflictError] about the first one that is not. Only the
-// platforms that are wanted and that the origin has are compared.
+// sameProvider returns nil if an existing version has the origin's zips, of wanted platforms, else
+// a [*ConflictError] about the first.
 func sameProvider(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex, src Source, p addr.Provider, v addr.Version, wanted []addr.Platform) error {
 	wanted, err := wantedPlatforms(ctx, src, p, v, wanted)
 	if err != nil {
@@ -447,8 +435,7 @@ func sameProvider(ctx context.Context, r *oci.Repo, stored artifact.ProviderInde
 	return nil
 }
 
-// compareZip returns a digest of a zip in the registry and at the origin. If the
-// origin announces no hash, the zip is downloaded and hashed.
+// compareZip returns a zip's digest here and at the origin, downloaded if none is announced.
 func compareZip(ctx context.Context, r *oci.Repo, stored artifact.ProviderPlatform, pkg upstream.Package) (have, offered string, err error) {
 	if pkg.Zh == "" && pkg.H1 != "" && stored.H1 != "" {
 		return stored.H1, pkg.H1, nil

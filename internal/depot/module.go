@@ -24,9 +24,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// maxFluxTar is the tar size, in bytes, above which tofu-controller's runner
-// refuses a module with its default settings (4 MiB for the message that
-// carries it).
+// maxFluxTar is the tar above which tofu-controller's runner refuses a module by default (4 MiB a
+// message).
 const maxFluxTar = 3_670_016
 
 // ErrNoModule means that a package contains no module.
@@ -122,9 +121,8 @@ func planTree(tree fs.FS, listed *archive.Tree, m addr.ModuleVersion, o ModuleOp
 	return p, nil
 }
 
-// checkCalls refuses calls of local modules that are not in the package, or
-// adds warnings about those that users do not reach or that cannot be changed. What
-// the tools install from git, with its submodules, is refused.
+// checkCalls refuses calls of modules that are not in the package, or warns of what users do not
+// reach, or cannot change. What tools install from git with submodules is refused.
 func (p *ModulePlan) checkCalls(tree fs.FS, v *description.Module, o ModuleOptions) error {
 	var refused []error
 	var empty []string
@@ -150,8 +148,7 @@ func (p *ModulePlan) checkCalls(tree fs.FS, v *description.Module, o ModuleOptio
 	return errors.Join(refused...)
 }
 
-// emptyFolders returns all folders without files, of which git has none but those of
-// submodules.
+// emptyFolders returns folders without files, in git those of submodules.
 func emptyFolders(tree fs.FS) (found []string) {
 	_ = fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
@@ -185,9 +182,8 @@ func hasModule(t *archive.Tree, dir string) bool {
 	})
 }
 
-// PublishModule stores the tree as a version of a module. If the version exists
-// with the same content, it succeeds without a push, and without reading the
-// configuration; other content is a *ConflictError.
+// PublishModule stores a tree as a version. Existing content succeeds, unpushed and unparsed; other
+// content is a *ConflictError.
 func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleOptions) (Published, error) {
 	o.Policy = o.Policy.policyFor(m.Version)
 	listed, err := listTree(ctx, tree, m, o)
@@ -218,8 +214,7 @@ type standing struct {
 	lost    []oci.Descriptor // parts of an existing version that are missing
 }
 
-// standingOf compares a tree with the registry. Its error is the conflict that publishing
-// would cause.
+// standingOf compares a tree with the registry; its error is publishing's conflict.
 func standingOf(ctx context.Context, d *Depot, m addr.ModuleVersion, tree *archive.Tree, o ModuleOptions) (standing, error) {
 	contentDigest, err := tree.ContentDigest(ctx)
 	if err != nil {
@@ -275,8 +270,7 @@ func publishPlan(ctx context.Context, d *Depot, m addr.ModuleVersion, plan *Modu
 	return out, nil
 }
 
-// pushModule pushes missing content, and the version tag after everything that
-// it needs.
+// pushModule pushes what is missing, the version's tag last.
 func pushModule(ctx context.Context, d *Depot, m addr.ModuleVersion, plan *ModulePlan, packed *archive.Packed, s standing, o ModuleOptions) (Published, error) {
 	l, r, out := s.listing, s.listing.Repository, s.there
 	out.Warnings = append(slices.Clone(plan.Warnings), out.Warnings...)
@@ -315,15 +309,12 @@ func pushModule(ctx context.Context, d *Depot, m addr.ModuleVersion, plan *Modul
 	return Published{}, errors.Join(oci.ErrExists, err)
 }
 
-// isPlain reports whether the version becomes visible without a check and never
-// changes its content.
+// isPlain: the version is visible without a check, and never changes.
 func (o ModuleOptions) isPlain() bool { return o.Check == nil && o.Policy != PolicyEditions }
 
-// pushNew publishes a version without a check: its blobs, and the manifest with
-// the tag. A registry refuses a manifest whose blobs are missing. So small
-// blobs are sent without a HEAD, and the empty config blob is not sent if an
-// existing version has it; if a blob is missing after all, a HEAD is sent for
-// each.
+// pushNew publishes without a check: blobs, then the manifest with its tag. A registry refuses
+// missing blobs, so small ones go without HEAD, the empty config not at all beside a version; if
+// one is missing, each gets a HEAD.
 func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o ModuleOptions) (root oci.Manifest, warnings []string, err error) {
 	r := l.Repository
 	put := putOptions{fresh: true, written: o.latestMover(ctx, v)}
@@ -345,8 +336,7 @@ func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o 
 	return putContent(ctx, l, v, root, put)
 }
 
-// pushChecked publishes a version after its check has approved it, or as an
-// edition.
+// pushChecked publishes a version that its check approved, or an edition.
 func pushChecked(ctx context.Context, l *Listing, v addr.Version, out Published, a oci.Artifact, packed *archive.Packed, o ModuleOptions) (Published, error) {
 	r := l.Repository
 	a.New = !slices.Contains(l.Tags, v.Tag())
@@ -372,8 +362,7 @@ func pushChecked(ctx context.Context, l *Listing, v addr.Version, out Published,
 	return out.withLatest(ctx, l, o), nil
 }
 
-// ModuleThere reports the expected result of publishing the plan: existing if
-// its content exists, a *ConflictError if it would be refused.
+// ModuleThere tells what publishing would do: existing, or a *ConflictError.
 func (d *Depot) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *ModulePlan, o ModuleOptions) (existing bool, err error) {
 	contentDigest, err := plan.Tree.ContentDigest(ctx)
 	if err != nil {
@@ -384,11 +373,9 @@ func (d *Depot) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *Mod
 	return s.there.Existing, err
 }
 
-// completeExisting completes out if the module exists with its content. The error is the
-// conflict that publishing would cause: other content, unless it becomes an
-// edition, or the number of a withdrawn version. A plain publication trusts a
-// list without the version here, because it checks again before the version is
-// written.
+// completeExisting completes out if the module exists with its content. The error is publishing's
+// conflict: other content, but for editions, or a withdrawn number. A plain publication trusts a
+// list without the version: it checks again before the write.
 func (l *Listing) completeExisting(ctx context.Context, v addr.Version, out Published, o ModuleOptions) (Published, error) {
 	if o.isPlain() && !slices.Contains(l.Tags, out.Tag) {
 		return out, l.Taken(v)
@@ -404,8 +391,7 @@ func (l *Listing) completeExisting(ctx context.Context, v addr.Version, out Publ
 	return out, l.Taken(v)
 }
 
-// isDirOf reports whether the stored module is in the same directory of its
-// package. That was not always recorded of what was published without an origin.
+// isDirOf: the stored module is in the same directory, if that was recorded.
 func (o ModuleOptions) isDirOf(stored artifact.ModuleManifest) bool {
 	if o.fromOrigin {
 		return path.Clean(stored.Dir()) == path.Clean(o.Dir)
@@ -413,8 +399,7 @@ func (o ModuleOptions) isDirOf(stored artifact.ModuleManifest) bool {
 	return stored.Dir() == "" || stored.Dir() == path.Clean(o.Dir)
 }
 
-// completeModule completes out if the stored module has its content, and otherwise
-// returns the conflict.
+// completeModule completes out if the content is the same, else returns the conflict.
 func completeModule(l *Listing, v addr.Version, out Published, stored artifact.ModuleManifest, o ModuleOptions) (Published, error) {
 	if stored.ContentDigest == out.ContentDigest && !o.isDirOf(stored) {
 		return Published{}, l.conflictWith(v, out.ContentDigest+"//"+stored.Dir(), out.ContentDigest+"//"+o.Dir)

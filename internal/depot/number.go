@@ -17,13 +17,11 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// A number is used once: when a version was readable, its number names the same
-// content or nothing. The yank that removes a version's tag is the record of
-// it, see [Listing.lastRemoval]; it stays in effect when the yank is taken back.
+// A number is used once: readable, it names the same content, or nothing. The yank that removed a
+// tag is the record, see [Listing.lastRemoval], even when taken back.
 
-// numberOf returns what must be unique among the versions of an item of this
-// kind. OpenTofu and Terraform compare versions of modules without the part
-// after "+", and those of providers completely.
+// numberOf returns what is unique among versions of a kind: the tools compare modules without what
+// follows "+", providers whole.
 func numberOf(kind string, v addr.Version) addr.Version {
 	if kind == addr.KindModule {
 		return v.Number()
@@ -31,9 +29,8 @@ func numberOf(kind string, v addr.Version) addr.Version {
 	return v
 }
 
-// lastRemoval returns the last event that removed the tag of a version, nil if
-// there is none. Only the manifest that it names, or one with its content, may
-// become that version again.
+// lastRemoval returns the last event that removed a version's tag, or nil. Only its manifest, or
+// one of its content, may be that version again.
 func (l *Listing) lastRemoval(v addr.Version) *evidence.StatusEvent {
 	for i, e := range slices.Backward(l.Events) {
 		if o, ok := removedVersion(e); ok && o == v {
@@ -70,9 +67,8 @@ func (l *Listing) duplicateOf(v addr.Version) addr.Version {
 	return addr.Version{}
 }
 
-// hide moves versions from Versions to Hidden that another tool, or an earlier
-// okara, published beside a version with the same number. A version without a
-// recorded time may be younger than any other.
+// hide moves versions to Hidden that were published beside another of their number. One without a
+// time may be younger than any.
 func (l *Listing) hide() {
 	if l.Kind != addr.KindModule {
 		return
@@ -122,9 +118,8 @@ func (l *Listing) publishedBefore(a, b addr.Version) bool {
 	return a.Compare(b) < 0
 }
 
-// fixedContent returns what must never change in a version: a module's tar and the
-// folder in it that is installed, or the zip of each platform of a provider. It is
-// empty if that is not recorded.
+// fixedContent returns what never changes: a module's tar and installed folder, or a provider's
+// zips; "" if not recorded.
 func fixedContent(m oci.Manifest) []string {
 	if module, err := artifact.ParseModule(m); err == nil {
 		content := strings.Fields(module.ContentDigest)
@@ -144,12 +139,10 @@ func fixedContent(m oci.Manifest) []string {
 	return parts
 }
 
-// recordsNoFolder is how long the content of a module is in records from before
-// 0.1.0, which do not tell the folder.
+// recordsNoFolder is a module's content in records before 0.1.0, without folder.
 const recordsNoFolder = 1
 
-// hasContentOf reports whether two manifests of a version lead to the same
-// files, as they are stored: they differ in what is said about them.
+// hasContentOf: two manifests lead to the same files, as stored.
 func hasContentOf(a, b oci.Manifest) bool {
 	if module, err := artifact.ParseModule(a); err == nil {
 		other, err := artifact.ParseModule(b)
@@ -159,8 +152,7 @@ func hasContentOf(a, b oci.Manifest) bool {
 	return addsPlatforms(a, b) && addsPlatforms(b, a)
 }
 
-// ShareFiles reports whether two manifests can be one version: one has all files
-// that the other has.
+// ShareFiles: of two manifests one has all files of the other, so both can be one version.
 func ShareFiles(a, b oci.Manifest) bool {
 	has, other := fixedContent(a), fixedContent(b)
 	return len(has) > 0 && len(other) > 0 && (hasAll(has, other) || hasAll(other, has))
@@ -170,8 +162,7 @@ func hasAll(all, parts []string) bool {
 	return !slices.ContainsFunc(parts, func(part string) bool { return !slices.Contains(all, part) })
 }
 
-// CheckRemoval returns the conflict if an event of another registry says that a
-// version was another one than it is or was here.
+// CheckRemoval returns the conflict of another registry's event with what a version is or was here.
 func CheckRemoval(ctx context.Context, l *Listing, e evidence.StatusEvent) error {
 	v, ok := removedVersion(e)
 	if !ok {
@@ -220,10 +211,9 @@ func (l *Listing) checkNumber(ctx context.Context, v addr.Version, m oci.Manifes
 	return nil
 }
 
-// readRecords returns what is recorded of a version whose tag is gone, as events that
-// removed it: by such an event, and by publish times. The first one is what the version
-// named last. A provider has all files that any of them names; of a module, whose number
-// moves between editions, only the last one counts.
+// readRecords returns what is recorded of a version without tag, as removals: by an event, and
+// times. The first is what it named last. A provider has all files of any; a module, which moves
+// between editions, the last one's.
 func readRecords(ctx context.Context, l *Listing, v addr.Version) (records []evidence.StatusEvent, err error) {
 	after := time.Time{}
 	if e := l.lastRemoval(v); e != nil {
@@ -276,9 +266,7 @@ func (l *Listing) checkDuplicate(v addr.Version) error {
 	return err
 }
 
-// Taken returns the conflict for a missing version whose number was used by a
-// withdrawn one or by one that differs only after "+"; nil if the number is
-// free or the version exists.
+// Taken returns the conflict for a missing version whose number was used, or nil.
 func (l *Listing) Taken(v addr.Version) error {
 	switch {
 	case l.hasVersion(v):
@@ -307,8 +295,7 @@ func (l *Listing) conflictWith(v addr.Version, stored, offered string) *Conflict
 	}
 }
 
-// nextFree returns the first patch version after v whose number was never used;
-// zero if all numbers it tried were withdrawn.
+// nextFree returns the first unused patch after v, or zero.
 func (l *Listing) nextFree(v addr.Version) addr.Version {
 	for range len(l.Versions) + len(l.Hidden) + len(l.Events) + 1 {
 		v = v.NextPatch()

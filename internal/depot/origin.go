@@ -15,16 +15,14 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Source provides provider packages. Package upstream implements it for each
-// kind of origin.
+// Source provides packages of an origin; package upstream has each kind.
 type Source interface {
 	Versions(ctx context.Context, p addr.Provider) ([]addr.Version, error)
 	Platforms(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error)
 	Package(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (upstream.Package, error)
 }
 
-// FetchPackage writes a package to w and returns SHA-256 and size of the bytes
-// written.
+// FetchPackage writes a package to w, and returns its SHA-256 and size.
 func FetchPackage(ctx context.Context, pkg upstream.Package, w io.Writer) (zh string, n int64, err error) {
 	body, err := pkg.Open(ctx)
 	if err != nil {

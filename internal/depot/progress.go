@@ -11,8 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Progress receives the progress of uploads and downloads. A nil Progress is
-// ignored.
+// Progress receives uploads' and downloads' progress; nil is ignored.
 type Progress func(Event)
 
 // Event is a step of an upload, or of a download for a mirror.
@@ -36,9 +35,7 @@ func Watch(r io.ReadCloser, report func(int64)) io.ReadCloser {
 	return &watchedReader{ReadCloser: r, report: report}
 }
 
-// watchUpload reports the progress of the upload of b. When b is opened again, also
-// after all of it was sent, the count starts over, because attempts do not
-// overlap.
+// watchUpload reports b's upload. Opened again the count starts over: attempts do not overlap.
 func (p Progress) watchUpload(b oci.Blob, item string) oci.Blob {
 	if p == nil {
 		return b
@@ -62,8 +59,7 @@ func (p Progress) watchUpload(b oci.Blob, item string) oci.Blob {
 	return b
 }
 
-// download reports the progress of the download of k if the origin announces
-// the size.
+// download reports k's download if the origin announces the size.
 func (p Progress) download(k upstream.Package) upstream.Package {
 	open := k.Open
 	k.Open = func(ctx context.Context) (io.ReadCloser, error) {

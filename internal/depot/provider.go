@@ -48,9 +48,7 @@ type ProviderPlan struct {
 	metadata artifact.ProviderMetadata
 }
 
-// Texts returns the files of the release besides the packages: SHA256SUMS and,
-// if present, its signature, the registry manifest and the packed
-// documentation.
+// Texts returns a release's files but packages: sums, signature, registry manifest, documentation.
 func (p *ProviderPlan) Texts() map[string][]byte {
 	m := p.metadata
 	texts := map[string][]byte{m.ShasumsName: m.ShasumsBytes}
@@ -75,9 +73,8 @@ func (p *ProviderPlan) Keys() []string {
 	return keys
 }
 
-// PlanProvider checks a directory in the form of GoReleaser, without a
-// registry: zips, SHA256SUMS, its signature, and optionally the registry
-// manifest.
+// PlanProvider checks a GoReleaser directory without a registry: zips, SHA256SUMS, signature,
+// registry manifest.
 func PlanProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Version, o ProviderOptions) (*ProviderPlan, error) {
 	if o.Now.IsZero() {
 		o.Now = time.Now()
@@ -149,8 +146,7 @@ func (p *ProviderPlan) takeSignature(signature []byte, keys []signing.PublicKey,
 	return nil
 }
 
-// PublishProvider stores a directory as a version of a provider. If the version
-// exists with the same zips, it succeeds without a push; other zips are a
+// PublishProvider stores a directory as a version. The same zips succeed unpushed; others are a
 // *ConflictError.
 func (d *Depot) PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Version, o ProviderOptions) (Published, error) {
 	r, err := d.Repo(p.Item().Repository(d.o.Layout))
@@ -164,8 +160,7 @@ func (d *Depot) PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider
 	return pushPlan(ctx, d, providerPush{repo: r, provider: p, version: v, plan: plan, o: o, progress: d.o.Progress})
 }
 
-// pushPlan publishes a checked plan as a version and adds its repository to the
-// catalog.
+// pushPlan publishes a checked plan, and lists it in the catalog.
 func pushPlan(ctx context.Context, d *Depot, x providerPush) (Published, error) {
 	defer d.lock(x.repo.String())()
 	out, err := retryWhileExtended(func() (Published, error) { return x.push(ctx) })
@@ -238,8 +233,7 @@ func (x providerPush) push(ctx context.Context) (Published, error) {
 	return Published{}, errors.Join(oci.ErrExists, err)
 }
 
-// buildArtifact builds the manifests and collects the blobs of packages. The
-// platforms in have are in the registry; they come first in the index.
+// buildArtifact builds manifests and collects blobs. Platforms in have come first.
 func (x providerPush) buildArtifact(packages []Package, have []artifact.ProviderPlatform) (oci.Artifact, error) {
 	p := x.provider
 	plan := x.plan

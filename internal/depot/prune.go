@@ -26,11 +26,9 @@ type Retention struct {
 	Usable func(addr.Version) bool // installable according to the caller, besides the status events; nil: all
 }
 
-// Prunable returns the versions that the retention removes, highest first.
-// Yanked versions, unusable ones and those deprecated in favour of another do
-// not count towards Keep: they are kept above the lowest version that counts,
-// and removed below it. The release that clients choose is always kept. An
-// edition is treated like its version.
+// Prunable returns what the retention removes, highest first. Yanked, unusable and replaced
+// versions do not count towards Keep: kept above the lowest that counts, removed below. What
+// clients choose is always kept. Editions are as their version.
 func (l *Listing) Prunable(r Retention) []addr.Version {
 	counts := func(v addr.Version) bool {
 		s := l.Status(v)
@@ -57,8 +55,7 @@ func (l *Listing) Prunable(r Retention) []addr.Version {
 	})
 }
 
-// KeptError lists the versions that the registry did not delete, so that they
-// are only yanked. It wraps oci.ErrUnsupported.
+// KeptError lists versions that were not deleted, only yanked. It wraps oci.ErrUnsupported.
 type KeptError struct {
 	Host  string
 	Kept  []addr.Version
@@ -72,12 +69,9 @@ func (e *KeptError) Error() string {
 
 func (e *KeptError) Unwrap() error { return oci.ErrUnsupported }
 
-// PruneVersions yanks the versions and then removes their tags. If the registry
-// does not delete tags, it removes the manifests, except those that a remaining
-// tag names; versions that it could not remove are returned as a [*KeptError].
-// Content that another tag needs is kept, and the registry's own garbage
-// collection frees the rest. Bids for existing versions that do not count any more, publish
-// times and tags of the parts of removed versions are deleted, too.
+// PruneVersions yanks versions, then removes tags, or manifests that no other tag names; what it
+// could not is a [*KeptError]. Shared content stays; the registry collects the rest. Dead bids,
+// times and part tags of removed versions go too.
 func PruneVersions(ctx context.Context, l *Listing, versions []addr.Version) error {
 	dropBids(ctx, l)
 	named := partTags(ctx, l)
@@ -93,9 +87,8 @@ func PruneVersions(ctx context.Context, l *Listing, versions []addr.Version) err
 	return err
 }
 
-// partTags returns the versions that name a part, by the tag of the part. It sends
-// a request for each version if some part has a tag. If a version cannot be read,
-// nothing is returned: what it needs is unknown.
+// partTags returns the versions that name a part, by its tag, a request a version if there are any.
+// If one cannot be read: nothing.
 func partTags(ctx context.Context, l *Listing) map[string][]addr.Version {
 	named := map[string][]addr.Version{}
 	if !slices.ContainsFunc(l.Tags, func(tag string) bool { return strings.HasPrefix(tag, oci.PartPrefix) }) {
@@ -117,8 +110,7 @@ func partTags(ctx context.Context, l *Listing) map[string][]addr.Version {
 	return named
 }
 
-// dropPartTags removes the tags of parts that no other version than those which
-// are gone names, as far as the registry allows.
+// dropPartTags removes part tags that only the gone versions name, as far as it can.
 func dropPartTags(ctx context.Context, l *Listing, named map[string][]addr.Version, gone []addr.Version) {
 	for tag, versions := range named {
 		isPart := func(m oci.Manifest) bool { return oci.PartTag(m.Digest) == tag }
@@ -129,8 +121,7 @@ func dropPartTags(ctx context.Context, l *Listing, named map[string][]addr.Versi
 	}
 }
 
-// dropTag removes a tag, or its manifest if the registry does not delete tags and
-// isOwn reports that nothing else needs the manifest.
+// dropTag removes a tag, or its manifest if only that goes and isOwn says nothing needs it.
 func dropTag(ctx context.Context, r *oci.Repo, tag string, isOwn func(oci.Manifest) bool) error {
 	err := r.Untag(ctx, tag)
 	if errors.Is(err, oci.ErrUnsupported) {
@@ -189,9 +180,8 @@ type yanked struct {
 	digest  digest.Digest
 }
 
-// deleteManifests removes the manifests of the yanked versions. It returns the
-// versions whose manifest another tag names, or that the registry refuses to
-// remove.
+// deleteManifests removes yanked versions' manifests, and returns those that another tag names or
+// that stay.
 func deleteManifests(ctx context.Context, r *oci.Repo, versions []yanked) (kept []addr.Version, refused error) {
 	going := map[string]bool{}
 	for _, y := range versions {

@@ -26,9 +26,8 @@ type PullOptions struct {
 	Policy    *trust.Policy   // policy that the version has to fulfil; nil: none
 }
 
-// Pull writes a version into dir. It returns the names of a provider's files; a
-// module fills the whole directory. With an error nothing new is left, but files that
-// existed may have been replaced.
+// Pull writes a version into dir: a provider's files, by name, or a module. An error leaves nothing
+// new, but files may have been replaced.
 func (d *Depot) Pull(ctx context.Context, it addr.Item, v addr.Version, dir string, o PullOptions) (names []string, err error) {
 	s, err := d.Subject(ctx, it, v)
 	if err == nil {
@@ -67,8 +66,7 @@ type pull struct {
 	made     []string // what it wrote below dir that was not there before
 }
 
-// undo removes what the pull wrote, and the directories that it created if nobody else has
-// put something there.
+// undo removes what the pull wrote, and its directories if nothing else is there.
 func (p *pull) undo() (err error) {
 	for _, name := range p.made {
 		err = errors.Join(err, os.RemoveAll(name))
@@ -79,8 +77,7 @@ func (p *pull) undo() (err error) {
 	return err
 }
 
-// unpackModule unpacks a module into the directory, which must be empty.
-// The zip is verified against its digest before it is unpacked.
+// unpackModule unpacks a module, verified by digest, into the empty directory.
 func (p *pull) unpackModule(ctx context.Context, temp string) error {
 	parsed, err := artifact.ParseModule(p.Manifest)
 	if err != nil {
@@ -109,9 +106,8 @@ func (p *pull) unpackModule(ctx context.Context, temp string) error {
 	return errors.Join(err, readErr)
 }
 
-// writeProvider writes the zips with SHA256SUMS and its current signature, in the
-// form that PublishProvider accepts; without platforms it writes all. Existing
-// files with the right digest are kept. It returns the names of the files.
+// writeProvider writes zips, of platforms or all, with SHA256SUMS and current signature, as
+// PublishProvider takes. Right files stay. It returns names.
 func (p *pull) writeProvider(ctx context.Context, platforms []addr.Platform) ([]string, error) {
 	index, err := artifact.ParseProviderIndex(p.Manifest)
 	if err != nil {

@@ -19,8 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Release is one version of a provider at its origin. Its proof is verified,
-// and none of its packages has been fetched.
+// Release is an origin's version with verified proof, nothing fetched.
 type Release struct {
 	Provider  addr.Provider
 	Version   addr.Version
@@ -31,9 +30,8 @@ type Release struct {
 	src Source
 }
 
-// OpenRelease requests those platforms of a version that o wants and the origin
-// has. SHA256SUMS must list all of them and be signed by a key of the origin;
-// with o.AllowUnsigned the hashes that the origin announces are sufficient.
+// OpenRelease asks for the platforms that o wants. SHA256SUMS must list them, signed by the origin;
+// with o.AllowUnsigned announced hashes do.
 func OpenRelease(ctx context.Context, src Source, p addr.Provider, v addr.Version, o MirrorOptions) (*Release, error) {
 	platforms, err := src.Platforms(ctx, p, v)
 	if err != nil {
@@ -100,8 +98,7 @@ func (r *Release) takeUnsigned(ctx context.Context, platforms []addr.Platform) e
 	return nil
 }
 
-// SignedBy returns an error unless one of the keys that o trusts has signed
-// SHA256SUMS.
+// SignedBy fails unless a key that o trusts signed SHA256SUMS.
 func (r *Release) SignedBy(o trust.Policy) error {
 	if len(r.Metadata.SignatureBytes) == 0 {
 		return fmt.Errorf("%s %s: %w", r.Provider, r.Version, trust.ErrUnsigned)
@@ -116,9 +113,7 @@ func (r *Release) SignedBy(o trust.Policy) error {
 	return nil
 }
 
-// Open starts the download of a package. size is -1 if the origin does not
-// announce it. The bytes are not verified: the caller compares their hash with
-// Zh.
+// Open starts a package's download, size -1 if not announced. The caller compares its hash with Zh.
 func (r *Release) Open(ctx context.Context, t artifact.ProviderPlatform) (body io.ReadCloser, size int64, err error) {
 	k, err := r.src.Package(ctx, r.Provider, r.Version, t.Platform)
 	if err != nil {

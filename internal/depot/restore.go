@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// LostParts returns those parts of a version that the registry does not have. It
-// sends one HEAD for each part.
+// LostParts returns a version's parts that are not there, one HEAD each.
 func LostParts(ctx context.Context, r *oci.Repo, root oci.Manifest) ([]oci.Descriptor, error) {
 	manifests, blobs, err := partsOf(root)
 	if err != nil {
@@ -38,8 +37,7 @@ func lostParts(ctx context.Context, r *oci.Repo, root oci.Manifest) ([]oci.Descr
 	return lost, err
 }
 
-// partsOf returns what a version leads to: manifests of an index, the zips and
-// the metadata of a provider, layers of an image.
+// partsOf returns what a version leads to: manifests, zips and metadata, or layers.
 func partsOf(root oci.Manifest) (manifests, blobs []oci.Descriptor, err error) {
 	if provider, err := artifact.ParseProviderIndex(root); err == nil {
 		manifests, blobs = providerParts(provider)
@@ -72,8 +70,7 @@ func withoutInlined(blobs []oci.Descriptor) []oci.Descriptor {
 	return slices.DeleteFunc(slices.Clone(blobs), func(d oci.Descriptor) bool { return d.Data != nil })
 }
 
-// lostOf is LostParts for a provider that somebody writes again: manifests that
-// only lack the tag that they should have get it.
+// lostOf is LostParts for a provider written again; manifests get tags they lack.
 func lostOf(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex) (lost []oci.Descriptor, err error) {
 	manifests, blobs := providerParts(stored)
 	missing, err := findMissing(ctx, r, manifests, withoutInlined(blobs))
@@ -126,9 +123,8 @@ func findMissing(ctx context.Context, r *oci.Repo, manifests, blobs []oci.Descri
 	return out, nil
 }
 
-// restoreParts pushes the parts that a version has lost, from the content that is
-// offered for it. The bytes must be those of then: an index names digests. A
-// blob that cannot be opened was sent already.
+// restoreParts pushes lost parts from offered content, the bytes of then. A blob that does not open
+// was sent.
 func restoreParts(ctx context.Context, r *oci.Repo, tag string, parts []oci.Descriptor, offered oci.Artifact) (warnings []string, err error) {
 	if len(parts) == 0 {
 		return nil, nil
@@ -161,8 +157,7 @@ func restoreParts(ctx context.Context, r *oci.Repo, tag string, parts []oci.Desc
 	return []string{fmt.Sprintf("the registry had lost %d of the parts of %s, which were pushed again; does its garbage collection remove untagged manifests?", len(parts), tag)}, nil
 }
 
-// readInlined returns a manifest that an index repeats inside its descriptor, with
-// the blobs that are repeated in the same way.
+// readInlined returns a manifest, and blobs, repeated in an index's descriptor.
 func readInlined(d oci.Descriptor) (oci.Manifest, []oci.Blob, error) {
 	m := oci.Manifest{Descriptor: oci.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: int64(len(d.Data)), ArtifactType: d.ArtifactType}, Bytes: d.Data}
 	if d.Digest.Validate() != nil || d.Digest.Algorithm().FromBytes(d.Data) != d.Digest {
@@ -178,8 +173,7 @@ func readInlined(d oci.Descriptor) (oci.Manifest, []oci.Blob, error) {
 	return m, blobs, err
 }
 
-// pushMissing pushes what a version has lost, from the packages of the plan, which
-// have the content that it has.
+// pushMissing pushes what a version lost, from the plan's packages.
 func (x providerPush) pushMissing(ctx context.Context, out Published, stored artifact.ProviderIndex) (Published, error) {
 	out.Warnings = append(slices.Clone(out.Warnings), x.warnUnsigned(ctx, stored)...)
 	parts, err := lostOf(ctx, x.repo, stored)
@@ -195,8 +189,7 @@ func (x providerPush) pushMissing(ctx context.Context, out Published, stored art
 	return out, err
 }
 
-// warnUnsigned warns about keys that sign what is published now and did not sign
-// the version, which keeps its signature.
+// warnUnsigned warns of signing keys that did not sign the version, which keeps its signature.
 func (x providerPush) warnUnsigned(ctx context.Context, stored artifact.ProviderIndex) (warnings []string) {
 	if x.listing == nil {
 		return nil
@@ -217,8 +210,7 @@ func (x providerPush) warnUnsigned(ctx context.Context, stored artifact.Provider
 	return warnings
 }
 
-// restoreMirror pushes the lost parts of a mirrored version again, from its
-// origin.
+// restoreMirror pushes a mirrored version's lost parts from its origin.
 func (x providerPush) restoreMirror(ctx context.Context, d *Depot, src Source, stored artifact.ProviderIndex, o MirrorOptions) (warnings []string, err error) {
 	parts, err := lostOf(ctx, x.repo, stored)
 	if err != nil || len(parts) == 0 {

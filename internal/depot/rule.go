@@ -22,24 +22,21 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// VersionRule is the rule of a registry that okara serves itself: whatever
-// program writes there, the tag of a version names the same content for ever, or
-// nothing. So a version's tag is deleted only after what it named was recorded,
-// and records are true, written once and kept.
+// VersionRule is the rule of a registry that okara serves: whoever writes, a version's tag names
+// the same content, or nothing. It goes only when recorded, and records are true, written once, and
+// kept.
 type VersionRule struct {
 	Depot *Depot
 	last  atomic.Pointer[Listing] // as last read
 }
 
-// Guards reports whether a reference, in a repository of a module or provider,
-// is the tag of a version or of a record of one, or a digest.
+// Guards: a reference is a version's tag, a record's, or a digest, of a module or provider.
 func (r *VersionRule) Guards(repository, reference string) bool {
 	it, ok := r.itemOf(repository)
 	return ok && it.Versioned() && (isDigest(reference) || isGuarded(reference))
 }
 
-// itemOf returns what a repository has in the layout, below whatever prefix a client puts
-// before it.
+// itemOf returns what a repository has, below any prefix.
 func (r *VersionRule) itemOf(repository string) (it addr.Item, ok bool) {
 	l := r.Depot.o.Layout
 	it, ok = l.Parse(repository)
@@ -64,13 +61,11 @@ type refusedError string
 
 func (e refusedError) Error() string { return string(e) }
 
-// ErrUnproven means that a number was used, and that it is not proved that a manifest is
-// what it named.
+// ErrUnproven: a number was used, and a manifest is not proved to be what it named.
 var ErrUnproven = errors.New("the number was used, and this is not proved to be its content")
 
-// Allow returns why a manifest may not be written under a tag, "" if it may. A
-// version may move to another index with all of its platforms, and, between the
-// tags of its editions, to another edition; the name of an edition does not move.
+// Allow returns why a manifest may not have a tag, or "". A version may move to an index with all
+// its platforms, or between its editions, whose names stay.
 func (r *VersionRule) Allow(ctx context.Context, repository, reference, mediaType string, manifest []byte) (refusal string, err error) {
 	if isDigest(reference) {
 		return "", nil
@@ -100,8 +95,7 @@ func (r *VersionRule) Allow(ctx context.Context, repository, reference, mediaTyp
 	return "", err
 }
 
-// list returns the list of a repository. It reads only what is new if the last
-// one asked for was the same.
+// list returns a repository's list, reading only what is new.
 func (r *VersionRule) list(ctx context.Context, repo *oci.Repo, it addr.Item) (*Listing, error) {
 	old := r.last.Load()
 	if old != nil && old.Repository.String() != repo.String() {
@@ -154,10 +148,8 @@ func (r *VersionRule) allowVersion(ctx context.Context, repo *oci.Repo, it addr.
 	return nil
 }
 
-// CheckTruth checks a manifest that others made and that becomes a version whose number
-// was used: that it is the one that the number named, or that it says the truth about
-// its files. A module's tar is read, the zips of a provider have their digests, in
-// SHA256SUMS as well.
+// CheckTruth checks others' manifest for a used number: it is what that named, or says the truth
+// about its files. A module's tar is read; zips have digests, in SHA256SUMS too.
 func (d *Depot) CheckTruth(ctx context.Context, it addr.Item, l *Listing, v addr.Version, m oci.Manifest) error {
 	records, err := readRecords(ctx, l, v)
 	if err != nil || len(records) == 0 || slices.ContainsFunc(records, func(was evidence.StatusEvent) bool { return was.Subject == m.Digest }) {
@@ -174,8 +166,7 @@ func (d *Depot) verifyFiles(ctx context.Context, it addr.Item, l *Listing, v add
 	return err
 }
 
-// allowRecord checks a record of what a version names or named: its publish
-// time, or the event that precedes the removal of its tag.
+// allowRecord checks a record of a version: its time, or the event before a removal.
 func (r *VersionRule) allowRecord(ctx context.Context, repo *oci.Repo, it addr.Item, tag string, next oci.Manifest) error {
 	switch have, err := repo.Resolve(ctx, tag); {
 	case err == nil && have.Digest != next.Digest:
@@ -229,8 +220,7 @@ func isTruth(kind string, says, was evidence.StatusEvent) bool {
 	return says.Subject == was.Subject && (len(says.Content) == 0 || slices.Equal(says.Content, content))
 }
 
-// recordOf returns which version a manifest under a tag would be a record of, and
-// what it says.
+// recordOf returns which version a manifest under a tag records, and what it says.
 func recordOf(tag string, m oci.Manifest) (v addr.Version, says evidence.StatusEvent, isRecord bool) {
 	if evidence.IsStatusTag(tag) {
 		e, err := evidence.ParseStatusEvent(tag, m)
@@ -245,8 +235,7 @@ func recordOf(tag string, m oci.Manifest) (v addr.Version, says evidence.StatusE
 	return v, says, ok && isRecord
 }
 
-// AllowDelete returns why a tag, a blob, or a manifest with all of its tags, may not
-// be deleted, "" if it may.
+// AllowDelete returns why a tag, blob, or manifest with its tags may not go, or "".
 func (r *VersionRule) AllowDelete(ctx context.Context, repository, reference string) (refusal string, err error) {
 	repo, err := r.Depot.Repo(repository)
 	if err != nil {
@@ -300,8 +289,7 @@ func hasPart(ctx context.Context, r *oci.Repo, m oci.Manifest, reference string)
 	return slices.ContainsFunc(parts, func(d oci.Descriptor) bool { return d.Digest.String() == reference }), nil
 }
 
-// isDeletable reports whether it remains known what a version named when a tag
-// is deleted, and, if it is that of the version, whether the version is withdrawn.
+// isDeletable: it stays known what a version named, and it is withdrawn.
 func isDeletable(l *Listing, tag string, m oci.Manifest) bool {
 	if v, ok := addr.VersionFromTag(tag); ok {
 		was := l.lastRemoval(v)
@@ -311,8 +299,7 @@ func isDeletable(l *Listing, tag string, m oci.Manifest) bool {
 	return !isRecord || !evidence.IsStatusTag(tag) && l.lastRemoval(v) != nil
 }
 
-// addsPlatforms reports whether an index has every platform of the one before,
-// unchanged, and SHA256SUMS if that has.
+// addsPlatforms: an index has all of the one before, unchanged, and SHA256SUMS.
 func addsPlatforms(before, next oci.Manifest) bool {
 	old, err := artifact.ParseProviderIndex(before)
 	if err != nil {

@@ -30,14 +30,12 @@ type Announcement struct {
 	Actor       string
 	DeleteTag   bool // for a yank: remove the tag if the registry supports it
 	Declared    bool // the replacement may be published later, as for an object in a cluster
-	// Visible reports whether the caller may read an item: of no other is it said
-	// whether it exists. Nil: all may be read.
+	// Visible: the caller may read an item, of which alone it is said whether it exists. Nil: all.
 	Visible func(addr.Item) bool
 }
 
-// Announce records the announcement in the repository. The version must exist,
-// or have existed: unyank restores the tag that a yank removed, as long as the
-// registry still has the manifest. The warnings list the parts that failed.
+// Announce records an announcement. The version must exist, or have existed: unyank restores its
+// tag while the manifest is there. Warnings are what failed.
 func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (event evidence.StatusEvent, warnings []string, err error) {
 	r, err := d.Repo(it.Repository(d.o.Layout))
 	if err != nil {
@@ -85,8 +83,7 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 	return event, warnings, err
 }
 
-// withEvent returns the list with an event that was just written, which a cached
-// list of tags may lack.
+// withEvent returns the list with a new event, which a cache may lack.
 func (l *Listing) withEvent(e evidence.StatusEvent) *Listing {
 	next := *l
 	next.Events = append(slices.Clone(l.Events), e)
@@ -94,8 +91,7 @@ func (l *Listing) withEvent(e evidence.StatusEvent) *Listing {
 	return &next
 }
 
-// checkReplacement checks that a replacement exists: a version must exist, an address
-// may belong to another registry.
+// checkReplacement checks that a version exists; an address may be elsewhere.
 func checkReplacement(ctx context.Context, d *Depot, l *Listing, an Announcement) (warning string, err error) {
 	replacement := an.Replacement
 	if v, err := addr.ParseVersion(replacement); err == nil {
@@ -115,14 +111,12 @@ func checkReplacement(ctx context.Context, d *Depot, l *Listing, an Announcement
 	return "", err
 }
 
-// keepsTag reports whether the registry refuses to delete a tag: any tag, this
-// tag, or any tag of this account.
+// keepsTag: the registry deletes no tag, not this, or not for this account.
 func keepsTag(err error) bool {
 	return errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied)
 }
 
-// checkAnnounceable checks that the version exists. For an unyank it restores a tag
-// that was removed.
+// checkAnnounceable checks that a version exists, and restores it for an unyank.
 func checkAnnounceable(ctx context.Context, d *Depot, l *Listing, an Announcement) (warnings []string, err error) {
 	if an.Version == evidence.AllVersions {
 		return keptWarning(l, an.Action), l.emptyError()
@@ -156,8 +150,7 @@ func checkAnnounceable(ctx context.Context, d *Depot, l *Listing, an Announcemen
 	return nil, fmt.Errorf("version %s was removed and cannot be restored: %w", v, err)
 }
 
-// keptWarning returns the warning that taking an announcement back for all versions
-// leaves the versions that have one of their own.
+// keptWarning warns that taking back one for all leaves versions with their own.
 func keptWarning(l *Listing, action string) []string {
 	took := map[string]string{evidence.ActionUnyank: evidence.ActionYank, evidence.ActionUndeprecate: evidence.ActionDeprecate}[action]
 	own := map[addr.Version]bool{}
@@ -174,11 +167,9 @@ func keptWarning(l *Listing, action string) []string {
 	return []string{fmt.Sprintf("own status kept by %s: %s; undo it for each", text.Plural(len(own), "version"), text.Excerpt(fmt.Sprint(versions)))}
 }
 
-// withdrawVersion yanks a version and then removes its tag. The event records what the
-// tag named, so that it can be restored, and that the number names nothing
-// else. An event that was written has a tag. Who adds platforms to a provider bids
-// before looking for the event, and the event is written before looking for bids:
-// so nothing that was readable is missing in the record.
+// withdrawVersion yanks a version, then removes its tag. The event records what it named, to be
+// restored, and that the number names nothing else. Who extends bids before looking for the event,
+// which is written before looking for bids: nothing readable is missing in it.
 func withdrawVersion(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (evidence.StatusEvent, error) {
 	v, err := addr.ParseVersion(e.Version)
 	if err != nil {
@@ -220,8 +211,7 @@ func withdrawVersion(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (
 	return e, err
 }
 
-// awaitExtended waits for those who add platforms to an index, and returns what
-// the version names then.
+// awaitExtended waits for those who extend an index, and returns what it is then.
 func awaitExtended(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest) (oci.Manifest, error) {
 	b := &bid{repo: r, version: v, root: m, replaces: m.Digest, list: &Listing{Kind: addr.KindProvider}}
 	for waited := range bidRivals {
@@ -240,13 +230,10 @@ func awaitExtended(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manif
 	return m, fmt.Errorf("%s:%s is yanked, and keeps its tag, because somebody adds platforms to it, or was killed while doing so; repeat the command, at the latest in %s: %w", r, v.Tag(), bidExpires, oci.ErrExists)
 }
 
-// A publish time is the tag okara-time-<13 digits, Unix milliseconds>-<version
-// tag>. Every reader has the list of tags and needs no further request to learn
-// the time. The time is not in the manifest of the version, since the same
-// content must always have the same digest. The tag has a manifest of its own,
-// so that it does not protect a version from the registry's garbage collection.
-// It says what was published, for a version whose tag somebody removes without
-// okara.
+// A publish time is the tag okara-time-<13 digits, Unix milliseconds>-<version tag>, in the list
+// that all read. It is not in the version's manifest, whose digest must be the same. It has a
+// manifest of its own, protects nothing from collection, and says what was published, for a version
+// whose tag somebody removes.
 const (
 	timePrefix   = "okara-time-"
 	timeDigits   = 13
@@ -266,9 +253,8 @@ func parseTime(tag string) (version string, at time.Time, ok bool) {
 	return rest[timeDigits+1:], time.UnixMilli(ms).UTC(), err == nil
 }
 
-// Published returns when a version was published; zero if neither a publish
-// time nor the annotations of the manifest record it. A recorded time before
-// the creation of the manifest is ignored.
+// Published returns when a version was published, by record or annotations, or zero. A time before
+// the manifest's creation is ignored.
 func (l *Listing) Published(v addr.Version, annotations map[string]string) time.Time {
 	at := l.Times[v.Tag()]
 	created, err := time.Parse(time.RFC3339, annotations[artifact.AnnCreated])
@@ -284,12 +270,9 @@ func (l *Listing) Published(v addr.Version, annotations map[string]string) time.
 // clocksDiffer is the accepted difference between the clocks of publishers.
 const clocksDiffer = time.Minute
 
-// timesIn returns the publish times in sorted tags, except those in the future.
-// Of several times for one version the last counts: any publisher may push such
-// a tag, even before the version exists, and a version must not look older to a
-// policy that waits for a minimum age. So okara's own record overrides earlier
-// ones, and later ones can only make the version younger. The times of editions
-// count for a version that has none, and are the ages of the others.
+// timesIn returns times in sorted tags, none of the future. Of several the last counts: anybody may
+// push one, and a version must not look older to a policy of a minimum age. Editions' times count
+// for a version without, and are the others' ages.
 func timesIn(tags []string, now time.Time) (times, moved map[string]time.Time) {
 	times = map[string]time.Time{}
 	moved = map[string]time.Time{}
@@ -315,10 +298,8 @@ func timesIn(tags []string, now time.Time) (times, moved map[string]time.Time) {
 	return times, moved
 }
 
-// recordGrowth records that a version which was published at some time, as the list
-// from before tells, names an index with further platforms: the record is
-// some milliseconds later, as many as its digest says, lest two that are written at
-// once have one tag.
+// recordGrowth records that a published version names an index with more platforms, some
+// milliseconds later, by its digest, lest two have one tag.
 func recordGrowth(ctx context.Context, l *Listing, version string, is oci.Manifest) (warnings []string) {
 	at, ok := l.Times[version]
 	later, err := strconv.ParseUint(is.Digest.Encoded()[:growthHex], 16, 64)
@@ -330,9 +311,8 @@ func recordGrowth(ctx context.Context, l *Listing, version string, is oci.Manife
 
 const growthHex = 3 // up to four seconds
 
-// completeTime records the time of a version that the list shows without one, as
-// when its publisher was killed. It stays as old as it was; of two that are one
-// number the first one stays.
+// completeTime records the time of a version without one, after a kill. It stays as old as it was;
+// of a pair the first stays.
 func (l *Listing) completeTime(ctx context.Context, v addr.Version) (warnings []string) {
 	if l.Cached || !l.hasVersion(v) || !l.Times[v.Tag()].IsZero() || l.duplicateOf(v) != (addr.Version{}) {
 		return nil
@@ -351,14 +331,12 @@ func (l *Listing) completeTime(ctx context.Context, v addr.Version) (warnings []
 // maxTimedTag bounds the tag of a new version, for which there must be a record.
 const maxTimedTag = maxTag - len(timePrefix) - timeDigits - 1
 
-// recordTime records the publish time of a version. A failure is only a warning:
-// the version exists.
+// recordTime records a version's time; a failure is a warning.
 func recordTime(ctx context.Context, r *oci.Repo, version string, at time.Time, was oci.Manifest) (warnings []string) {
 	return recordMove(ctx, r, version, version, at, was)
 }
 
-// recordMove records the publish time of a version, or of an edition of it to which the
-// number moved.
+// recordMove records the time of a version, or the edition it moved to.
 func recordMove(ctx context.Context, r *oci.Repo, number, version string, at time.Time, was oci.Manifest) (warnings []string) {
 	if len(version) > maxTimedTag { // of okara before 0.1.0
 		return nil
@@ -376,9 +354,8 @@ func recordMove(ctx context.Context, r *oci.Repo, number, version string, at tim
 	return nil
 }
 
-// readTime returns what a publish time says of the content of a version, as an
-// event that removed its tag; nil if nothing is recorded, as before 0.1.0, or if it is
-// that of an edition to which the number did not move.
+// readTime returns what a time says of content, as a removal; nil: nothing, as before 0.1.0, or an
+// edition it did not move to.
 func readTime(ctx context.Context, r *oci.Repo, tag string, v addr.Version) (*evidence.StatusEvent, error) {
 	m, err := r.Fetch(ctx, tag)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -393,8 +370,7 @@ func readTime(ctx context.Context, r *oci.Repo, tag string, v addr.Version) (*ev
 	return was, nil
 }
 
-// parseTimeRecord returns nil if the manifest is none of a publish time: any
-// publisher may push such a tag.
+// parseTimeRecord returns nil if a manifest is none: anybody may push such a tag.
 func parseTimeRecord(m oci.Manifest) *evidence.StatusEvent {
 	image, err := m.Image()
 	was := &evidence.StatusEvent{Subject: digest.Digest(image.Annotations[annTimeManifest]), Content: strings.Fields(image.Annotations[annTimeContent])}
@@ -404,9 +380,8 @@ func parseTimeRecord(m oci.Manifest) *evidence.StatusEvent {
 	return was
 }
 
-// dropTimes removes the publish times of removed versions, as far as the
-// registry allows, except those that decide which of two versions is hidden, or that a
-// number, which stays, moved to an edition. By digest it deletes only manifests that okara wrote.
+// dropTimes removes removed versions' times, but those that decide which of a pair is hidden, or
+// that a number moved. By digest only okara's own.
 func dropTimes(ctx context.Context, l *Listing, gone []addr.Version) {
 	first := slices.Collect(maps.Values(l.Hidden))
 	for _, tag := range l.Tags {

@@ -35,9 +35,7 @@ type Catalog struct {
 	byTag map[string]artifact.CatalogEntry
 }
 
-// KnownCatalog returns a catalog made of entries known from elsewhere, as a
-// start for [ReadCatalog]. Entries that the catalog in the registry does not
-// have are dropped there.
+// KnownCatalog is made of known entries, as a start for [ReadCatalog], which drops others.
 func KnownCatalog(entries []artifact.CatalogEntry) *Catalog {
 	c := &Catalog{byTag: make(map[string]artifact.CatalogEntry, len(entries))}
 	for _, e := range entries {
@@ -46,13 +44,10 @@ func KnownCatalog(entries []artifact.CatalogEntry) *Catalog {
 	return c
 }
 
-// ReadCatalog reads the catalog r. Entries never change, so those in old are
-// not read again; if the tags have not changed it returns old. old may be nil.
-// A tag that is no entry is skipped, and a dangling one is read again each
-// time. With an error it returns the entries that are known so far, if any,
-// from which the next read can continue. note, which may be nil, is called
-// repeatedly and concurrently with the number of known entries and of all
-// entries.
+// ReadCatalog reads the catalog r. Entries never change: known ones of old, which may be nil, are
+// not read again, and with equal tags it is old. What is no entry is skipped, what dangles read
+// each time. An error comes with what is known. note, if any, gets the numbers known and in all,
+// concurrently.
 func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog, note func(known, all int)) (*Catalog, error) {
 	list, err := r.Snapshot(ctx)
 	if err != nil {
@@ -132,8 +127,7 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog, note func(known
 	return c, nil
 }
 
-// Catalog returns the list of everything published into the depot, sorted by
-// kind and address. It is empty for a depot without a catalog.
+// Catalog lists all that is published, by kind and address.
 func (d *Depot) Catalog(ctx context.Context) ([]artifact.CatalogEntry, error) {
 	c, err := readCatalog(ctx, d)
 	return c.Entries, err
@@ -171,8 +165,7 @@ type Listing struct {
 	ahead  time.Duration        // of the registry's clock before the own one, as far as a list told
 }
 
-// Versions lists the versions of a module or provider; oci.ErrNotFound if there
-// are none.
+// Versions lists an item's versions; oci.ErrNotFound if there are none.
 func (d *Depot) Versions(ctx context.Context, it addr.Item) (*Listing, error) {
 	l, err := d.ReadListing(ctx, it)
 	if err == nil {
@@ -190,8 +183,7 @@ func (d *Depot) ReadListing(ctx context.Context, it addr.Item) (*Listing, error)
 	return ReadListing(ctx, r, it.Kind, nil)
 }
 
-// Subject reads a version to be verified or signed; oci.ErrNotFound if it does
-// not exist.
+// Subject reads a version to verify or sign; oci.ErrNotFound without it.
 func (d *Depot) Subject(ctx context.Context, it addr.Item, v addr.Version) (trust.Subject, error) {
 	l, err := d.Versions(ctx, it)
 	if err != nil {
@@ -207,8 +199,7 @@ func (d *Depot) Subject(ctx context.Context, it addr.Item, v addr.Version) (trus
 	return d.SubjectOf(it, l, v, m), err
 }
 
-// SubjectOf is [Depot.Subject] for a manifest that the caller already has, as
-// version v.
+// SubjectOf is [Depot.Subject] of a known manifest, as version v.
 func (d *Depot) SubjectOf(it addr.Item, l *Listing, v addr.Version, m oci.Manifest) trust.Subject {
 	return trust.Subject{Repository: l.Repository, Item: it, Name: d.o.Layout.Below(l.Repository.Name()), NameFromServer: d.o.LayoutFromServer, Version: v, Manifest: m, Events: l.Events, Now: l.now()}
 }
@@ -222,9 +213,8 @@ func (d *Depot) Verify(ctx context.Context, it addr.Item, v addr.Version, o trus
 	return trust.Verify(ctx, s, o)
 }
 
-// ListVersions is [Depot.Versions] for repeated reads: status events never
-// change, so those in old are not read again, and if nothing has changed
-// it returns old. old may be nil.
+// ListVersions is [Depot.Versions] read again: events never change, and with nothing new it is old,
+// which may be nil.
 func ListVersions(ctx context.Context, r *oci.Repo, kind string, old *Listing) (*Listing, error) {
 	l, err := ReadListing(ctx, r, kind, old)
 	if err == nil {
@@ -244,8 +234,7 @@ func (l *Listing) emptyError() error {
 	return nil
 }
 
-// ReadListing is [ListVersions] for a repository that may have no version or
-// not exist.
+// ReadListing is [ListVersions] where there may be none, or no repository.
 func ReadListing(ctx context.Context, r *oci.Repo, kind string, old *Listing) (*Listing, error) {
 	list, err := r.Snapshot(ctx)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
@@ -265,8 +254,7 @@ func (l *Listing) now() time.Time {
 	return time.Now()
 }
 
-// Warnings returns what a reader of the list should know: versions that are not
-// offered, and that a cache answered.
+// Warnings tell what is not offered, and that a cache answered.
 func (l *Listing) Warnings() (out []string) {
 	for _, v := range slices.SortedFunc(maps.Keys(l.Hidden), addr.Version.Compare) {
 		out = append(out, fmt.Sprintf("version %s is not offered: %s", v, l.whyHidden(v)))
@@ -286,8 +274,7 @@ func (l *Listing) WarnCached() []string {
 	return []string{"a cache of the registry answered: a version that was withdrawn since appears without its mark; ask the registry behind it"}
 }
 
-// withTags returns the list after the tags have become these. It reads only events
-// that old did not read; those of the future once they are due.
+// withTags returns the list with these tags, reading new events, future ones when due.
 func (old *Listing) withTags(ctx context.Context, list oci.TagList) (*Listing, error) {
 	l := &Listing{Repository: old.Repository, Kind: old.Kind, Tags: slices.Sorted(slices.Values(list.Tags)), Events: old.Events, Cached: list.Cached, ahead: old.ahead}
 	if !list.Date.IsZero() && !list.Cached {
@@ -327,8 +314,7 @@ func (old *Listing) withTags(ctx context.Context, list oci.TagList) (*Listing, e
 	return l, nil
 }
 
-// UnpublishedError means that a module or provider has no version. It wraps
-// oci.ErrNotFound.
+// UnpublishedError: no version. It wraps oci.ErrNotFound.
 type UnpublishedError struct{ Repository string }
 
 func (e *UnpublishedError) Error() string {
@@ -337,8 +323,7 @@ func (e *UnpublishedError) Error() string {
 
 func (e *UnpublishedError) Unwrap() error { return oci.ErrNotFound }
 
-// NoVersion returns the oci.ErrNotFound for a version that is not in the
-// listing. It names the newest existing version.
+// NoVersion is the oci.ErrNotFound of a version, with the newest that exists.
 func (l *Listing) NoVersion(v addr.Version) error {
 	if e := l.Status(v).Yanked; e != nil && !l.hasVersion(v) {
 		return fmt.Errorf("version %s of %s was withdrawn and removed%s: %w", v, l.Repository, e.Because(), oci.ErrNotFound)
@@ -352,8 +337,7 @@ func (l *Listing) NoVersion(v addr.Version) error {
 	return fmt.Errorf("%s has no version %s, the newest is %s: %w", l.Repository, v, l.Versions[0], oci.ErrNotFound)
 }
 
-// Status returns the status of a version according to the events, without
-// signatures.
+// Status returns a version's status by events, without signatures.
 func (l *Listing) Status(v addr.Version) evidence.Status { return l.StatusOf(v, "") }
 
 // StatusOf is Status including the replaced signatures of the manifest.
@@ -361,10 +345,8 @@ func (l *Listing) StatusOf(v addr.Version, manifest digest.Digest) evidence.Stat
 	return evidence.FoldStatus(l.Events, v.String(), manifest)
 }
 
-// Next returns the release after the highest one, with a higher major, minor or
-// patch number (see [addr.Version.Bump]). Pre-releases are ignored, but
-// withdrawn versions count: no number is used twice. The first release is 1.0.0
-// for major and 0.1.0 otherwise.
+// Next returns the release after the highest, withdrawn ones counted (see [addr.Version.Bump]). The
+// first is 1.0.0 for major, else 0.1.0.
 func (l *Listing) Next(part string) (addr.Version, error) {
 	highest, err := addr.ParseVersion("0.0.0")
 	if err != nil {
@@ -400,8 +382,7 @@ func (l *Listing) WarnYanked(v addr.Version) []string {
 	return nil
 }
 
-// Selected returns the versions that the selection matches, including yanked
-// ones; oci.ErrNotFound if there are none.
+// Selected returns matching versions, yanked ones too; oci.ErrNotFound if none.
 func (l *Listing) Selected(it addr.Selection) ([]addr.Version, error) {
 	versions := slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return !it.Selects(v) })
 	switch {

@@ -16,11 +16,9 @@ import (
 )
 
 const (
-	// actTime is how long a step waits for its act, and how long after an act further
-	// steps belong to it.
+	// actTime is how long a step waits for its act, and an act for steps.
 	actTime = time.Minute
-	// heldTime is how long a claim may be there whose lock was not won: honest clients
-	// withdraw it before.
+	// heldTime is how long an unwon claim may stay: honest clients withdraw it.
 	heldTime = 15 * time.Second
 	// collectTime is how long changes of many versions are collected for one record.
 	collectTime = 2 * time.Second
@@ -32,11 +30,9 @@ const (
 	maxLooked = 20
 )
 
-// acts makes one record of what a command does with several requests to the built-in
-// registry. What a request is follows from what it stores, not from what its client says
-// of it: a step that no act of the same caller in the same place follows within actTime
-// is recorded by itself, a lock that is held so long is a lock, and each request is among
-// the decisions with its tag.
+// acts makes one record of what a command does in several requests to the built-in registry, by
+// what they store. A step without an act of its caller within actTime is recorded by itself, a lock
+// held so long is a lock, and each request is among decisions.
 type acts struct {
 	mu      sync.Mutex // guards the fields below
 	claims  map[place]*claim
@@ -73,8 +69,7 @@ func newActs() *acts {
 	return &acts{claims: map[place]*claim{}, waiting: map[place][]*waiting{}, recent: map[place]string{}}
 }
 
-// makerOf returns the caller that made the claim under a tag: who sent it to the registry
-// since the server started, else whom the claim names; "" if that is not known.
+// makerOf returns who made a tag's claim: who sent it since the start, else whom it names, or "".
 func (a *acts) makerOf(repository, tag, named string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,9 +79,8 @@ func (a *acts) makerOf(repository, tag, named string) string {
 	return named
 }
 
-// mayHold reports whether a live claim may be the lock of a caller: it is the caller's, or
-// from before the server started, and those beside which it was made have ended. named is
-// whom the claim names.
+// mayHold: a live claim may be a caller's lock: its own, or from before the start, and those beside
+// it have ended. named is in the claim.
 func (a *acts) mayHold(at place, named string, live []string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -97,8 +91,7 @@ func (a *acts) mayHold(at place, named string, live []string) bool {
 	return c.caller == at.caller && !slices.ContainsFunc(c.beside, func(tag string) bool { return slices.Contains(live, tag) })
 }
 
-// mayClaim reports whether a caller may make one more claim, whose maker is then known. Of
-// those that are known some may have ended unnoticed, through another door.
+// mayClaim: a caller may make one more claim. Some known ones may have ended unnoticed.
 func (a *acts) mayClaim(caller string, isHeld func(place) bool) bool {
 	a.mu.Lock()
 	known := slices.DeleteFunc(slices.Collect(maps.Keys(a.claims)), func(at place) bool { return a.claims[at].caller != caller })
@@ -113,9 +106,8 @@ func (a *acts) mayClaim(caller string, isHeld func(place) bool) bool {
 	return len(gone) > 0
 }
 
-// noteClaim notes a new claim, which may have joined that at root: for the same lock. It is
-// recorded as a lock once it has won, or has been there for actTime, or one after the other of
-// the same caller has.
+// noteClaim notes a claim, which may have joined that at root. It is a lock once it won, stood for
+// actTime, or another of its caller did.
 func (a *acts) noteClaim(at, root place, c *claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -164,9 +156,8 @@ func (a *acts) noteWin(at place) bool {
 	return c != nil
 }
 
-// noteWrite notes a version that a caller has written. If it is the copy with which a claim
-// takes over, the lock tells of it: then the result is true, unless the lock is recorded
-// already.
+// noteWrite notes a caller's version. If it is a takeover's copy the lock tells of it: true, unless
+// that is recorded.
 func (a *acts) noteWrite(caller, repository string, t format.StateTag, fence int64) (told bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -279,8 +270,7 @@ func (a *acts) flushLocked(at place) {
 	delete(a.waiting, at)
 }
 
-// noteAct makes what waits at a place, and what comes there within actTime, a part of an act
-// with this digest.
+// noteAct makes what waits at a place, and comes within actTime, its part.
 func (a *acts) noteAct(at place, digest string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -318,8 +308,7 @@ func (a *acts) isPart(at place, digest string) bool {
 	return digest != "" && a.recent[at] == digest
 }
 
-// collect makes one record of what happens to many versions. A version is often deleted by
-// tag, and then by digest.
+// collect makes one record of many versions; one is often deleted twice.
 func (a *acts) collect(at place, write func(access.Change), c access.Change) {
 	n, _ := strconv.ParseInt(c.Version, 10, 64) // 0: by digest
 	a.mu.Lock()

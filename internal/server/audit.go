@@ -18,9 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// keepAuditLog sets up the audit log: records go to the queue repository and into memory,
-// and to file unless it is nil. A portal keeps only the file: it has no state keys, and
-// the leader records the requests that it forwards.
+// keepAuditLog keeps the audit log: queue repository, memory, and file if any. A portal has only
+// the file: no keys, and the leader records.
 func (o *Options) keepAuditLog(file slog.Handler, env Env) error {
 	if o.claim.Alone {
 		if file != nil {
@@ -63,8 +62,7 @@ const maxExports = 4
 // stallExport is the time in which a client must take 64 KiB of a download.
 const stallExport = time.Minute
 
-// serveAudit answers with the content of the audit page: one page of it as JSON, or all
-// matching records for download as CSV or JSON lines.
+// serveAudit answers a page of the audit as JSON, or all as CSV or JSON lines.
 func (f *Front) serveAudit(w http.ResponseWriter, r *http.Request) error {
 	if _, err := f.kit.Guard.Allow(r, rights.Server()); err != nil {
 		return err
@@ -96,8 +94,7 @@ func (f *Front) auditPage(w http.ResponseWriter, r *http.Request, q auditlog.Que
 	return service.Send(w, r, "private, no-cache", doc)
 }
 
-// auditExport sends all matching records. An error after the first byte cuts the
-// connection, so that a client cannot mistake a part for the whole.
+// auditExport sends all records. A late error cuts the connection, lest a part look whole.
 func (f *Front) auditExport(w http.ResponseWriter, r *http.Request, q auditlog.Query, mediaType, name string, write func(io.Writer, func(func(*auditlog.Entry) error) error) error) error {
 	release, ok := f.exports.Acquire(f.kit.Client(r), 1)
 	if !ok {

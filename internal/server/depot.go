@@ -23,8 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// depotRunner runs a depot file on its interval. Replicas share the work: each run takes
-// a lock in the registry, and a replica that does not get it waits for the next run.
+// depotRunner runs a depot file on its interval, one replica at a time by a lock.
 type depotRunner struct {
 	env   Env
 	file  string   // the depot file
@@ -115,8 +114,7 @@ func (r *depotRunner) recordEnd(err error) {
 	r.last = run
 }
 
-// runDepots works until ctx ends. An error in the depot file is reported, and the file is read
-// again at the next run.
+// runDepots works until ctx ends. A wrong file is reported, and read again.
 func (r *depotRunner) runDepots(ctx context.Context) {
 	for {
 		r.failed = 0
@@ -153,9 +151,8 @@ func (r *depotRunner) runDepots(ctx context.Context) {
 	}
 }
 
-// depotWait returns the time until the next run, with 10 % jitter, so that replicas do
-// not all ask at once. While another replica holds the lock, it is at most a quarter of
-// the lease, so that the end of the lease is noticed.
+// depotWait returns the time until the next run, 10 % jitter; beside another's lock at most a
+// quarter of the lease.
 func depotWait(interval time.Duration, locked bool) time.Duration {
 	if locked {
 		interval = min(interval, depotLease/4)

@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// depotAdmin provides the depot pages: the record and the lock as the registry has them,
-// the depot file and the next run as this replica has them.
+// depotAdmin provides the depot pages: record and lock of the registry, file and next run of here.
 type depotAdmin struct {
 	d       *depot.Depot
 	store   *statebackend.Store // holds the lock

@@ -21,8 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// noRegistry answers clients that mistake this server for the registry that it stores in.
-// A 404 without a code would mean that a repository does not exist.
+// noRegistry answers clients that take this server for its registry: 404 would be wrong.
 func noRegistry(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -30,9 +29,8 @@ func noRegistry(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, `{"errors":[{"code":"UNSUPPORTED","message":"this server stores in another registry: name that one"}]}`) // an error means that the client is gone
 }
 
-// distribution passes an authorised request to the embedded registry. Method, path and
-// query decide. A registry that reads forms in the body first could get other values from
-// there, so forms are refused.
+// distribution passes an authorised request on, by method, path and query. Forms are refused: a
+// registry that reads them could see other values.
 func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	if f.o.Embedded == nil {
 		noRegistry(w)
@@ -88,8 +86,7 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// listRepositories answers GET /v2/_catalog with the repositories that the caller may read,
-// in pages as the distribution specification has them.
+// listRepositories answers /v2/_catalog with what the caller may read, in pages.
 func listRepositories(f *Front, w http.ResponseWriter, r *http.Request) error {
 	grant, err := f.kit.Guard.Allow(r, rights.Right{Action: rights.List, Kind: rights.AnyKind})
 	if err != nil {
@@ -111,9 +108,8 @@ func listRepositories(f *Front, w http.ResponseWriter, r *http.Request) error {
 	return service.WriteJSON(w, http.StatusOK, map[string][]string{"repositories": append([]string{}, all...)})
 }
 
-// distributionRights returns the rights that a request of the distribution API needs: one
-// to the repository in its path, and one to each repository that it mounts a blob from.
-// They follow from method, path and query alone.
+// distributionRights returns a request's rights: to its repository, and to those it mounts from, by
+// method, path and query.
 func distributionRights(l addr.Layout, r *http.Request) []rights.Right {
 	if r.URL.Path == "/v2/" {
 		return nil // the answer says only that there is a registry
@@ -131,8 +127,7 @@ func distributionRights(l addr.Layout, r *http.Request) []rights.Right {
 	return append(needed, rights.RightTo(l, action, embedded.RepositoryOf(r.URL.Path)))
 }
 
-// isForm reports whether a library that reads a form value would take it from the body.
-// It reads the content type as such libraries do, malformed parameters included.
+// isForm: a library would take a form value from the body, malformed types too.
 func isForm(r *http.Request) bool {
 	for _, header := range r.Header.Values("Content-Type") {
 		t, _, _ := mime.ParseMediaType(header)
@@ -143,9 +138,8 @@ func isForm(r *http.Request) bool {
 	return false
 }
 
-// updateCaches updates the caches of the front-end at once after a write to the embedded
-// registry or a deletion there. A version is added to the catalog as well: the client
-// that pushed it may have no right to write the catalog.
+// updateCaches updates caches after a write. A version is listed too: its client may lack that
+// right.
 func (f *Front) updateCaches(r *http.Request) {
 	repository := embedded.RepositoryOf(r.URL.Path)
 	c := f.Protocols.Catalog()
@@ -169,8 +163,7 @@ func (f *Front) updateCaches(r *http.Request) {
 	c.ChangedPublished()
 }
 
-// recordState records the changes of a request to the http backend, or that it was
-// refused, or that it failed, in which case it may have made changes before.
+// recordState records an http backend's request: done, refused, or failed.
 func recordState(g access.Grant, r *http.Request, made []access.Change, status int) {
 	if access.Outcome(status) != access.Done && len(made) == 0 {
 		made = []access.Change{{Action: stateAction(r.Method), Lock: r.URL.Query().Get("ID")}}

@@ -15,9 +15,7 @@ import (
 // soon is how long before its end a key or a certificate is reported.
 const soon = 60 * 24 * time.Hour
 
-// doctor reports the health of this replica, from its metrics, the state of its parts,
-// and the verdicts in the repositories of states. It has no findings about what is not
-// measured.
+// doctor reports this replica's health by metrics, parts, and states' verdicts.
 type doctor struct {
 	metrics     *Metrics
 	queue       bool   // this replica works on a queue
@@ -29,8 +27,7 @@ type doctor struct {
 	auditLog    *auditlog.Log        // nil: no audit log is kept
 }
 
-// newDoctor reads the end of the certificate once, since the certificate does not change
-// after the start.
+// newDoctor reads the certificate's end once.
 func newDoctor(o Options, m *Metrics) *doctor {
 	d := &doctor{metrics: m, queue: len(o.GitHub)+len(o.PullThrough) > 0, states: o.States, auditLog: o.auditLog}
 	if o.Sessions != nil {

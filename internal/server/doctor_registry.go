@@ -81,8 +81,7 @@ func originFindings(m map[string][]sample) (all []web.Finding) {
 	return all
 }
 
-// countFailures returns the number of requests without an answer, or with the status 429 or
-// 5xx.
+// countFailures counts requests without answer, or 429 or 5xx.
 func countFailures(requests []sample) (n int) {
 	for _, s := range requests {
 		code, err := strconv.Atoi(s.labels["code"])
@@ -96,12 +95,10 @@ func countFailures(requests []sample) (n int) {
 // failsOften reports whether a tenth or more failed, which is no accident.
 func failsOften(bad, all int) bool { return bad > 0 && bad*10 >= all }
 
-// verdictWait is how long the page waits for the repositories of states to be examined,
-// which happens once after the start.
+// verdictWait is how long the page waits for states' examination, once.
 const verdictWait = 2 * time.Second
 
-// verdictFindings report the last verdict of okara admin doctor on each repository of
-// states, or, if it was never run, the verdict for the registry by its host name.
+// verdictFindings report states' last verdicts, else the registry's by host.
 func verdictFindings(ctx context.Context, s *states.States) (all []web.Finding) {
 	ctx, cancel := context.WithTimeout(ctx, verdictWait)
 	defer cancel()

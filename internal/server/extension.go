@@ -24,27 +24,20 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
-// Extension is an optional part of a server beside the core, which knows only this
-// interface. Each [Settings] has its own Extension: when settings are read again, theirs
-// is asked about its blocks, and is never opened. The methods are called in this order.
+// Extension is an optional part beside the core. Each [Settings] has one: that of settings read
+// again is asked, never opened. Methods are called in this order.
 type Extension interface {
-	// Blocks returns pointers to structs for the part of a file that the core does not
-	// read, as in [syntax.DecodeParts].
+	// Blocks returns structs for the rest of a file, as in [syntax.DecodeParts].
 	Blocks() []any
-	// Check returns what the blocks require of the core, or an error if they are wrong by
-	// themselves or together with those of the core. It reads no file.
+	// Check returns what the blocks require, or what is wrong. It reads no file.
 	Check(s *Settings) (Claim, error)
-	// Prepare checks the blocks against all settings, and the files that they name. It
-	// makes no request, and creates nothing.
+	// Prepare checks blocks against settings and named files, without effect.
 	Prepare(s *Settings, env Env) error
-	// CheckTool starts the program that runs modules, as Open does before the first run. It
-	// follows Prepare, and leaves nothing behind.
+	// CheckTool starts the program of modules, after Prepare, and leaves nothing.
 	CheckTool(ctx context.Context, env Env) error
-	// Open opens the resources of the extension, before any work begins. Unless
-	// [Claim.On] is true, neither Open nor Start is called.
+	// Open opens resources before any work, if [Claim.On], as Start.
 	Open(ctx context.Context, b Base) (Hooks, error)
-	// Start returns what the extension serves, over the catalog of modules. It makes no
-	// request.
+	// Start returns what is served, over the catalog, without a request.
 	Start(kit *service.Kit, modules *catalog.Catalog) (*Mounted, error)
 }
 
@@ -70,8 +63,7 @@ type Base struct {
 	Audit      *slog.Logger // for actions of the server itself; nil: not recorded
 }
 
-// Hooks are functions of an extension that the core calls while it decides about
-// requests.
+// Hooks are an extension's functions in decisions.
 type Hooks struct {
 	Kept     func() access.Kept    // the part of an identity that browser sessions keep
 	RunEnded func(run string) bool // reports whether a run is known to have ended

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// inProcess sends requests to a handler in this process. Bodies are piped in both
-// directions, never held in memory.
+// inProcess sends requests to a handler here, bodies piped.
 type inProcess struct{ handler http.Handler }
 
 // RoundTrip returns as soon as the handler has written its header.
@@ -63,8 +62,7 @@ func (t inProcess) serveInProcess(w *pipeWriter, r *http.Request) (err error) {
 	return nil
 }
 
-// pipeWriter is the http.ResponseWriter of a request within the process. One goroutine
-// uses it; once done is closed, the response belongs to the client.
+// pipeWriter answers within the process; once done is closed it is the client's.
 type pipeWriter struct {
 	header   http.Header
 	body     *io.PipeWriter
@@ -105,12 +103,10 @@ func (w *pipeWriter) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// maxPerHost bounds the concurrent requests to one registry that move no blob. Downloads
-// have their own bound, so that slow clients do not delay metadata.
+// maxPerHost bounds requests to a registry that move no blob.
 const maxPerHost = 64
 
-// newLimited bounds the concurrent requests to each registry to 64, blobs not counted.
-// Further requests wait until one ends, or their context does.
+// newLimited bounds them to 64, blobs aside; others wait.
 func newLimited(base http.RoundTripper) http.RoundTripper {
 	return &limited{base: base, hosts: map[string]chan struct{}{}}
 }

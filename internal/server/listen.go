@@ -19,8 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// serveMetrics serves /metrics on a separate listener, if addr is set, until stop is
-// called: metrics can be read until a shutdown has finished.
+// serveMetrics serves /metrics at addr, if any, until stop.
 func serveMetrics(ctx context.Context, addr string, m *Metrics, debug *slog.Logger, names ...string) (url string, stop func() error, err error) {
 	if addr == "" {
 		return "", func() error { return nil }, nil
@@ -83,8 +82,7 @@ func (s *Settings) certificate() (ca string, cfg *tls.Config, err error) {
 	return httpserve.SelfSigned(filepath.Join(s.Storage, "tls"), hosts)
 }
 
-// grace returns how long to continue after a signal. No load balancer uses a loopback
-// address.
+// grace is how long to go on after a signal; loopback has no load balancer.
 func (s *Settings) grace() time.Duration {
 	if s.Grace != "" {
 		return s.Grace.Value()

@@ -71,8 +71,7 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// serveMetrics is for administrators only: the labels name modules that not every caller
-// may know of.
+// serveMetrics is for administrators: labels name modules.
 func (f *Front) serveMetrics(w http.ResponseWriter, r *http.Request) error {
 	if _, err := f.kit.Guard.Allow(r, rights.Server()); err != nil {
 		return err
@@ -84,8 +83,7 @@ func (f *Front) serveMetrics(w http.ResponseWriter, r *http.Request) error {
 // countDecision counts a decision about a request.
 func (m *Metrics) countDecision(mode, decision string) { m.auth.WithLabelValues(mode, decision).Inc() }
 
-// countAnswer counts a request. The route is its pattern, never its path, and an unknown
-// method counts as "other", so that the number of series stays small.
+// countAnswer counts a request by pattern; unknown methods are "other".
 func (m *Metrics) countAnswer(r *http.Request, status int, took time.Duration) {
 	method := r.Method
 	switch method {
@@ -113,8 +111,7 @@ func (m *Metrics) Transport(base http.RoundTripper) http.RoundTripper {
 	}}
 }
 
-// originTransport counts the requests to the origins of one pull-through rule. The label
-// is the rule, since clients choose hosts and paths.
+// originTransport counts a pull-through rule's requests.
 func (m *Metrics) originTransport(rule string, base http.RoundTripper) http.RoundTripper {
 	return counting{base, func(_ *http.Request, code string, _ time.Duration) { m.origins.WithLabelValues(rule, code).Inc() }}
 }
@@ -149,8 +146,7 @@ func operationOf(path string) string {
 	return "other"
 }
 
-// collectionMetrics are the metrics of an embedded registry. They appear with its first
-// collection.
+// collectionMetrics are an embedded registry's, from its first collection.
 type collectionMetrics struct {
 	once sync.Once
 	used prometheus.Gauge
@@ -158,8 +154,7 @@ type collectionMetrics struct {
 	free prometheus.Counter
 }
 
-// recordCollection records how much a garbage collection of the embedded registry freed and how
-// much is in use afterwards.
+// recordCollection records what was freed, and is in use.
 func (m *Metrics) recordCollection(freed, used int64) {
 	c := &m.collection
 	c.once.Do(func() {
@@ -173,8 +168,7 @@ func (m *Metrics) recordCollection(freed, used int64) {
 	c.free.Add(float64(freed))
 }
 
-// addRunning adds the metrics of a running server: its process, its version, and the disk of
-// its storage folder.
+// addRunning adds metrics of process, version, and disk.
 func (m *Metrics) addRunning(version, folder string) {
 	m.all.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(), newDisk(folder))
 	promauto.With(m.all).NewGaugeVec(prometheus.GaugeOpts{
@@ -182,8 +176,7 @@ func (m *Metrics) addRunning(version, folder string) {
 	}, []string{"version", "go"}).WithLabelValues(version, runtime.Version()).Set(1)
 }
 
-// disk measures the disk of a folder at each collection. If it cannot, it sends no
-// metric.
+// disk measures a folder's disk, if it can.
 type disk struct {
 	folder     string
 	size, free *prometheus.Desc
@@ -231,8 +224,7 @@ func (m *Metrics) depots() depotMetrics {
 	}
 }
 
-// countRun counts a run that has ended, with the number of versions that failed; err means that
-// the run failed as a whole.
+// countRun counts a run with failed versions; err: it failed whole.
 func (m depotMetrics) countRun(err error, failed int) {
 	result := "succeeded"
 	if err != nil {
@@ -259,8 +251,7 @@ type bucket struct {
 	count uint64
 }
 
-// gatherSamples returns the current metrics by name. Metrics that cannot be measured are
-// missing.
+// gatherSamples returns current metrics by name, as far as measured.
 func (m *Metrics) gatherSamples() map[string][]sample {
 	families, _ := m.all.Gather() // an error of one collector does not hide the others
 	all := make(map[string][]sample, len(families))
@@ -282,8 +273,7 @@ func (m *Metrics) gatherSamples() map[string][]sample {
 	return all
 }
 
-// boundOf95 returns the bucket bound in seconds that 95 of 100 observations keep; false if
-// they exceed every bound.
+// boundOf95 returns the bound in seconds of 95 %; false: beyond all.
 func (s sample) boundOf95() (float64, bool) {
 	i := slices.IndexFunc(s.buckets, func(b bucket) bool { return float64(b.count) >= .95*float64(s.count) })
 	if i < 0 || s.count == 0 {

@@ -25,8 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// newOptions converts the settings to options. It opens and creates nothing: [Settings.openBackend]
-// adds the registry and the keys.
+// newOptions converts settings, without effect; [Settings.openBackend] adds registry and keys.
 func (s *Settings) newOptions(env Env) (o Options, err error) {
 	o = Options{
 		Options: registry.Options{
@@ -103,8 +102,7 @@ func (s *Settings) newOptions(env Env) (o Options, err error) {
 	return o, err
 }
 
-// openBackend opens the registry behind the server, and creates the folders and keys that a
-// first start needs.
+// openBackend opens the registry, with folders and keys of a first start.
 func (s *Settings) openBackend(o *Options, env Env) (back backend, err error) {
 	if back, err = s.newBackend(env, o.Metrics, o.Layout); err != nil {
 		return back, err
@@ -161,8 +159,7 @@ func (a *Archives) archiveOptions() (registry.Archives, error) {
 	return registry.Archives{TTL: a.TTL.Value(), Redirect: a.Redirect, StreamFor: networks}, err
 }
 
-// linkKeys reads the keys of links: the first file signs, all are valid. If no file is named,
-// stored reads or makes one in the storage folder.
+// linkKeys reads links' keys: the first signs. Without files stored has one.
 func (s *Settings) linkKeys(stored func(file string) (keyring.Key, error)) ([]keyring.Key, error) {
 	if s.Claim.Alone { // a portal has only session keys, and links to no archives
 		return s.UI.sessionKeys(s.Storage, archiveKey)
@@ -182,9 +179,8 @@ func (s *Settings) linkKeys(stored func(file string) (keyring.Key, error)) ([]ke
 	return keys, nil
 }
 
-// Check returns what [Run] would find wrong in the settings and in the files and
-// variables that they name, most of it as a [syntax.SettingError]. It makes no request,
-// uses no port or storage, and creates nothing, so a server may run meanwhile.
+// Check returns what [Run] would find wrong in settings, files and variables, mostly a
+// [syntax.SettingError], without effect, beside a server.
 func Check(s *Settings, env Env) error {
 	o, err := s.newOptions(env)
 	if err != nil {
@@ -207,8 +203,7 @@ func Check(s *Settings, env Env) error {
 	return s.checkListeners()
 }
 
-// storedKey returns the key in the storage folder, or a placeholder before the first
-// start, which makes the key.
+// storedKey returns the stored key, or a placeholder before the first start.
 func storedKey(file string) (keyring.Key, error) {
 	key, err := readArchiveKey(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -217,8 +212,7 @@ func storedKey(file string) (keyring.Key, error) {
 	return key, err
 }
 
-// checkListeners checks the certificate and the address for metrics. The listen address
-// is checked with access control.
+// checkListeners checks certificate and metrics' address; access checks the other.
 func (s *Settings) checkListeners() error {
 	if err := s.TLS.checkFiles(); err != nil {
 		return err

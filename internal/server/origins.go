@@ -19,8 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// Pull is a pull_through block: which providers okara serve fetches from their origin on
-// request.
+// Pull is a pull_through block: what is fetched from origins on request.
 type Pull struct {
 	Providers     string    `hcl:"providers,label"`            // HOSTNAME/NAMESPACE/TYPE, with *
 	Versions      string    `hcl:"versions,optional"`          // constraint; "": all
@@ -72,8 +71,7 @@ func (p Pull) pullRule(env Env, m *Metrics) (registry.PullRule, error) {
 	return r, err
 }
 
-// checkProviderGlob requires three segments of an address, in each of which * may stand
-// for any text.
+// checkProviderGlob requires three segments, * for any text.
 func checkProviderGlob(glob string) error {
 	parts := strings.Split(glob, "/")
 	if len(parts) != 3 || slices.Contains(parts, "") || strings.Contains(glob, "**") {
@@ -88,8 +86,7 @@ func checkProviderGlob(glob string) error {
 	return nil
 }
 
-// pullOrigin returns the source that from names: the registry in the provider's address
-// if it is "", a network mirror, or another registry.
+// pullOrigin returns from's source: "" the address's registry, a mirror, or another.
 func pullOrigin(from string, client *upstream.Client) (depot.Source, error) {
 	switch {
 	case from == "":
@@ -147,8 +144,7 @@ type Hook struct {
 	Range      hcl.Range `hcl:",def_range"`
 }
 
-// readGitHub reads the github and hook blocks and the secrets that they name. It sends no
-// request to GitHub, which may be down when the server starts.
+// readGitHub reads github and hook blocks and secrets, without a request.
 func (o *Origins) readGitHub(env Env) ([]registry.GitHub, error) {
 	hooks := map[string][]Hook{}
 	for _, h := range o.Hooks {

@@ -26,9 +26,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// push is a request that changes the built-in registry: a manifest that is put under a tag
-// or attached to another one, or a deletion. A blob alone, or a manifest that only other
-// manifests refer to, is none: users do not see it.
+// push is a request that changes the built-in registry: a manifest tagged or attached, or a
+// deletion. Blobs and mere parts are none.
 type push struct {
 	f          *Front
 	grant      access.Grant
@@ -144,8 +143,7 @@ func (p *push) storedManifest(c access.Change) (oci.Manifest, bool) {
 	return m, err == nil
 }
 
-// isProbe reports whether a request of `okara admin doctor` tries the registry out. What it
-// leaves there is recorded.
+// isProbe: `okara admin doctor` tries the registry; what is left is recorded.
 func (p *push) isProbe(m oci.Manifest) bool {
 	if !probe.IsProbe(m) {
 		return false
@@ -206,8 +204,7 @@ func (p *push) isVersion(m oci.Manifest) bool {
 	return err == nil && d.Digest == m.Digest
 }
 
-// readStatus copies action, version and message of a status event to the change. If the
-// event cannot be read or is invalid, the change stays as it is.
+// readStatus copies a status event to the change, if valid.
 func (p *push) readStatus(c *access.Change, m oci.Manifest) {
 	if e, err := evidence.ParseStatusEvent(p.reference, m); err == nil {
 		c.Action = rights.Action(e.Action)
@@ -245,8 +242,7 @@ func (p *push) recordState(c access.Change, m oci.Manifest, there bool) {
 	}
 }
 
-// unreadChange returns the change for a request that failed, or for a manifest that is gone
-// already.
+// unreadChange is of a failed request, or a manifest gone.
 func (p *push) unreadChange(t format.StateTag, c access.Change) access.Change {
 	switch {
 	case t.Kind == format.StateNumbered:
@@ -292,8 +288,7 @@ func (p *push) writeTo(t format.StateTag, c access.Change) {
 // prune removes versions, whose workspace stays.
 const prune rights.Action = "prune"
 
-// recordNumbered records a version: that it was written, restored or deleted as the last
-// one, sealed with other keys, or removed.
+// recordNumbered records a version: written, restored, deleted, resealed, removed.
 func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change) {
 	c.Version = strconv.FormatInt(t.N, 10)
 	c.Detail = ""
@@ -370,16 +365,14 @@ func (p *push) reseals(s format.StateManifest) bool {
 	return reflect.DeepEqual(old, s)
 }
 
-// isSameState reports whether the server has the keys to a version and to the one that it
-// replaces, and both are the same state.
+// isSameState: the server has both versions' keys, and they are one state.
 func (p *push) isSameState(s format.StateManifest) bool {
 	store, err := p.openStore()
 	old, perr := format.ParseState(p.manifest)
 	return errors.Join(err, perr) == nil && statebackend.IsSame(p.ctx, store, old, s)
 }
 
-// takesOver reports whether a version is the copy of the one before it with which a lock
-// that was taken over begins. What only says so is a write.
+// takesOver: a version is the copy of the one before, of a lock taken over.
 func (p *push) takesOver(t format.StateTag, s format.StateManifest) bool {
 	if s.Operation != format.OperationTakeover || s.ParentN == 0 {
 		return false
@@ -402,8 +395,7 @@ func (p *push) takesOver(t format.StateTag, s format.StateManifest) bool {
 	return err == nil && parent.Empty == s.Empty && (s.Empty || parent.Layer.Digest == s.Layer.Digest)
 }
 
-// recordLock records the begin or the end of a lock. Its marker is for human readers and
-// older tools.
+// recordLock records a lock's begin or end; its marker is for readers.
 func (p *push) recordLock(t format.StateTag, m oci.Manifest, c access.Change) {
 	l, err := format.ParseLock(m)
 	of := format.StateTag{Kind: format.LockClaim, Fragment: t.Fragment, N: t.N, X: t.X}

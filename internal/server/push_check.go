@@ -23,9 +23,8 @@ import (
 
 // This file decides whether a push may change a lock or what it protects.
 
-// checkLock refuses what would take the lock of a workspace from the caller that made its
-// claim, by the tag, the digest or the end of the claim, unless it is the end of a
-// force-unlock; and what would change the state under it.
+// checkLock refuses what would take a lock from its claim's maker, by tag, digest or end, but a
+// force-unlock; and what would change its state.
 func (p *push) checkLock(mediaType string, manifest []byte) error {
 	if p != nil && p.blob && (p.known && !p.it.Versioned() || p.f.o.Layout.BelowState(p.repository)) {
 		p.grant.Record(p.repository, access.Change{Action: "delete", Digest: p.reference, Status: http.StatusConflict, At: p.at})
@@ -53,8 +52,7 @@ func (p *push) checkLock(mediaType string, manifest []byte) error {
 	return nil
 }
 
-// workspaceOf returns the name of the workspace that a tag is about, which its manifest has
-// in full; without that, as the tag has it.
+// workspaceOf returns a tag's workspace, whole by its manifest.
 func workspaceOf(t format.StateTag, m oci.Manifest) string {
 	s, _ := format.ParseState(m)
 	l, _ := format.ParseLock(m)
@@ -111,8 +109,7 @@ func refuseChange(why, hint string) error {
 	return &service.Error{Status: http.StatusConflict, Text: why + "\nhint: " + hint}
 }
 
-// isForce reports whether a manifest is the end of another caller's lock: by
-// force, after its lease, or of a claim that joined a lock which has ended.
+// isForce: a manifest ends another's lock: forced, after its lease, or joined.
 func (p *push) isForce(of format.StateTag, claim format.LockManifest, put oci.Manifest) bool {
 	l, err := format.ParseLock(put)
 	if err != nil || l.Kind != format.KindTombstone || l.Fence != of.N || l.Nonce != of.X || format.StateFragment(claim.Workspace) != of.Fragment {
@@ -122,9 +119,8 @@ func (p *push) isForce(of format.StateTag, claim format.LockManifest, put oci.Ma
 	return l.Reason == format.ReasonForced || l.Reason == format.ReasonExpired || l.Reason == format.ReasonOrphan && joined && !p.isHeld(p.claimAt(root))
 }
 
-// checkWrite refuses what would change the current state, or the content of a version, under
-// the lock of another caller, or after the caller's own was ended by force and before the
-// state was copied above it. A new version below the current one is kept aside.
+// checkWrite refuses what would change state or a version under another's lock, or after the own
+// was forced and before the copy. A version below the current one is kept aside.
 func (p *push) checkWrite(t format.StateTag) error {
 	list, err := p.repo.Snapshot(p.ctx)
 	if err != nil {
@@ -160,8 +156,7 @@ func unlessMissing(err error) error {
 	return err
 }
 
-// unsealed returns the first number that no holder can write whose lock was ended by force,
-// 0 if the state was copied above all others.
+// unsealed returns the first number beyond a forced holder, 0 once copied.
 func (p *push) unsealed(t format.StateTag) int64 {
 	list, err := p.repo.Snapshot(p.ctx)
 	if unlessMissing(err) != nil {
@@ -178,8 +173,7 @@ func (p *push) openStore() (*statebackend.Store, error) {
 	return p.f.o.Stores(p.ctx, p.it.State)
 }
 
-// finish does what other writes need not wait for. It completes a force-unlock, whose
-// client does the same or leaves it.
+// finish does what others need not wait for, and completes a force-unlock.
 func (p *push) finish(rec *httpserve.Response) {
 	if p != nil && p.later != nil {
 		p.later()

@@ -22,13 +22,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
-// reloadEvery is how often the files of rights and keys are compared with their content
-// when last read. File systems do not announce every change, for example of a Secret that
-// Kubernetes mounts.
+// reloadEvery is how often files of rights and keys are compared: not every change is announced.
 const reloadEvery = 2 * time.Second
 
-// reloader keeps the rights and the keys of a running server in step with their files.
-// All other settings change at the next start.
+// reloader keeps rights and keys as in their files; the rest waits for a start.
 type reloader struct {
 	read func() (*Settings, error)
 	log  *slog.Logger
@@ -86,8 +83,7 @@ func (l *reloader) content() [sha256.Size]byte {
 	return [sha256.Size]byte(sum.Sum(nil))
 }
 
-// reload applies the current content of the files. On an error it logs it and changes
-// nothing.
+// reload applies the files' content, or logs the error.
 func (l *reloader) reload(front *Front, why string) {
 	s, err := l.read()
 	var now reloaded
@@ -132,8 +128,7 @@ func (l *reloader) load(s *Settings) (now reloaded, err error) {
 	return now, err
 }
 
-// rulesOf reads the rules file. An error in it is the fault of the program that writes
-// it, and does not stop other files from being read: its previous rules stay.
+// rulesOf reads the rules file. Its error is its writer's: earlier rules stay.
 func (l *reloader) rulesOf(s *Settings) access.RulesFile {
 	file, err := s.rulesFile()
 	switch {
@@ -154,8 +149,7 @@ func warnUnconditional(log *slog.Logger, p access.Policy) {
 	}
 }
 
-// reload applies all of the rights or none. Whether portals are accepted changes only at
-// a start.
+// reload applies all rights or none; portals change at a start.
 func (f *Front) reload(now reloaded) error {
 	rings := map[*keyring.Ring][]keyring.Key{f.keys: now.keys}
 	if s := f.o.Sessions; s != nil {

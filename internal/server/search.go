@@ -27,8 +27,7 @@ type readingDoc struct {
 	All  int `json:"all"`
 }
 
-// entryDoc is a search result. All fields except kind and address describe its newest
-// version.
+// entryDoc is a search result, of its newest version.
 type entryDoc struct {
 	Kind        string    `json:"kind"`
 	Address     string    `json:"address"`

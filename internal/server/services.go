@@ -67,8 +67,7 @@ func (f *Front) pageRoutes() []serviceRoute {
 	}
 }
 
-// callbackHandler serves the address to which the issuer sends browsers back: for a login to the
-// pages, or for a login that a tool waits for.
+// callbackHandler takes browsers back from the issuer, of pages or tools.
 func (f *Front) callbackHandler() http.Handler {
 	tools := f.limitedHandler(f.o.Login != nil && !f.o.Login.Direct && !f.o.Alone, f.kit.Guard.ToolLogins().Callback)
 	if f.pages == nil || f.o.Login == nil {
@@ -99,9 +98,8 @@ func (f *Front) limitedHandler(on bool, h service.Handler) http.Handler {
 // discoveryCache is the Cache-Control of the discovery document.
 const discoveryCache = "public, max-age=300"
 
-// serveDiscovery names the services. It needs no token: a refusal would make `login`
-// impossible. If one service cannot tell its entries, the document has the others and is
-// not cached.
+// serveDiscovery names the services, without a token, which `login` needs. If one cannot, the rest
+// is not cached.
 func (f *Front) serveDiscovery(w http.ResponseWriter, r *http.Request) error {
 	base := strings.TrimSuffix(f.o.BasePath, "/")
 	doc := map[string]any{}
@@ -137,9 +135,8 @@ func healthz(version string) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, _ *http.Request) error { return writeText(w, "ok "+version+"\n") }
 }
 
-// serveReady reports whether the registry has answered once. A later outage does not take the
-// front-end out of service, since its caches still answer. A full disk of the built-in
-// registry does: an administrator has to free space on it.
+// serveReady: the registry has answered once; caches outlive its outage. A full disk of the
+// built-in one is not ready.
 func (f *Front) serveReady(w http.ResponseWriter, r *http.Request) error {
 	if f.closing.Load() {
 		return &service.Error{Status: http.StatusServiceUnavailable, Text: "shutting down"}

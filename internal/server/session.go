@@ -74,8 +74,7 @@ func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
 	return out, nil
 }
 
-// sessionKeys reads the keys of sessions: the first file seals, all are valid. If no file is
-// named, stored reads or makes one in the storage folder.
+// sessionKeys reads sessions' keys: the first seals. Without files stored has one.
 func (u *UI) sessionKeys(storage string, stored func(file string) (keyring.Key, error)) ([]keyring.Key, error) {
 	if len(u.Keys) == 0 {
 		key, err := stored(filepath.Join(storage, "session.key"))
@@ -92,17 +91,14 @@ func (u *UI) sessionKeys(storage string, stored func(file string) (keyring.Key, 
 	return keys, nil
 }
 
-// isPlainHTTP reports whether browsers connect without TLS: only on this machine, and not
-// through a proxy with TLS. Elsewhere a cookie without TLS could be read by anyone on the
-// network.
+// isPlainHTTP: browsers here connect without TLS; elsewhere a cookie could be read.
 func (s *Settings) isPlainHTTP() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
 	withTLS := s.TLS.Cert != "" || s.TLS.SelfSigned || strings.HasPrefix(s.PublicURL, "https:")
 	return err == nil && netaddr.IsLoopback(host) && !withTLS
 }
 
-// archiveKey reads the secret that signs archive links, and makes it on the first start.
-// Replicas need the same file.
+// archiveKey reads, or makes, links' secret, one for all replicas.
 func archiveKey(file string) (keyring.Key, error) {
 	key, err := readArchiveKey(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,8 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// stateStores holds the state repositories of a server by name. A store is kept, since it
-// remembers the locks that this process won.
+// stateStores holds states' stores by name, which know their locks.
 type stateStores struct {
 	back    backend
 	options statebackend.Options
@@ -29,8 +28,7 @@ type stateStores struct {
 	byName map[string]*statebackend.Store
 }
 
-// stateMemory bounds the memory for the states of all requests, separately for reading
-// and for writing.
+// stateMemory bounds states in memory, read and written apart.
 const stateMemory = 512 << 20
 
 // newStateStores returns the stores of the layout's states.
@@ -79,8 +77,7 @@ func (o *Options) shownStates() *states.States {
 	return o.States
 }
 
-// lockAddress serves a state's address with /lock appended: POST or PUT takes the lock
-// and DELETE releases it, as in configurations for GitLab.
+// lockAddress serves /lock: POST or PUT takes, DELETE releases, as for GitLab.
 func lockAddress(state service.Handler) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		method, ok := map[string]string{http.MethodPost: "LOCK", http.MethodPut: "LOCK", http.MethodDelete: "UNLOCK", "LOCK": "LOCK", "UNLOCK": "UNLOCK"}[r.Method]
@@ -96,8 +93,7 @@ func lockAddress(state service.Handler) service.Handler {
 	}
 }
 
-// serveState passes an authorised request to the state server. Every method but GET and HEAD
-// needs the right to write, locks included.
+// serveState passes an authorised request on; all but GET and HEAD need write.
 func (f *Front) serveState(w http.ResponseWriter, r *http.Request) error {
 	action := rights.Write
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {

@@ -39,8 +39,7 @@ func (it item) withoutStep(l *depot.Listing, offers []offer, steps []Step) []Dif
 	return kept
 }
 
-// Omitted returns, after a run, what the origin of an entry lists and the registry
-// does not get, and the platforms that an entry wants and its origin lacks.
+// Omitted returns what an origin lists and the registry does not get, and platforms it lacks.
 func (p *Plan) Omitted(entry string) []Difference {
 	var out []Difference
 	for _, d := range p.LeftOut {
@@ -80,9 +79,8 @@ func (s *Set) unlistedEntries(rec *Record) []Difference {
 	return out
 }
 
-// Differences compares the set, the record of earlier runs and the registry, of
-// which it reads one list of tags for each entry. Which versions an origin has is
-// not in the record: a plan names those that are missing.
+// Differences compares set, record and registry, by a list of tags each. What an origin has a plan
+// tells.
 func (s *Set) Differences(ctx context.Context, d *depot.Depot, rec *Record) ([]Difference, error) {
 	out := s.unlistedEntries(rec)
 	listed := s.byKey()

@@ -15,22 +15,19 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// artifactRecord is the type of a depot's record: what it published, from which
-// origin, and what waits. Its only layer is JSON of mediaRecord. The manifest
-// repeats a small layer, so that polling a record takes one request.
+// artifactRecord is a depot's record: published, origin, waiting. Its layer is mediaRecord,
+// repeated in the manifest if small, for one request.
 const (
 	artifactRecord = "application/vnd.okara.depot.v1"
 	mediaRecord    = "application/vnd.okara.depot.v1+json"
 )
 
-// recordTag is the tag of the common record in the catalog repository. It
-// moves; one runner at a time writes it.
+// recordTag is the common record's tag, which one runner at a time moves.
 const recordTag = "okara-depot"
 
 const entryRecordPrefix = "depot-"
 
-// entryRecordTag returns the tag of the record of one entry that is run
-// individually. It moves as [recordTag] does.
+// entryRecordTag is that of one entry's own record.
 func entryRecordTag(entry string) string {
 	sum := sha256.Sum256([]byte(entry))
 	return entryRecordPrefix + hex.EncodeToString(sum[:16])
@@ -41,8 +38,7 @@ func isEntryRecordTag(tag string) bool {
 	return ok && len(rest) == 32 && strings.Trim(rest, "0123456789abcdef") == ""
 }
 
-// maxRecord bounds a record, in bytes: at 250 bytes per version, a quarter of a
-// million versions.
+// maxRecord bounds a record: a quarter of a million versions of 250 bytes.
 const maxRecord = 64 << 20
 
 // readDocument reads a record of the depot; nil if there is none yet.

@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
-// Entry has the fields common to modules and providers of a depot file, with
-// the defaults of the file filled in.
+// Entry has a depot entry's common fields, defaults filled in.
 type Entry struct {
 	Where    string // file:line, ADDRESS[@CONSTRAINT] of a command line, or a resource; for messages
 	Versions addr.Constraint
@@ -43,8 +42,7 @@ type ModuleEntry struct {
 	AllowInvalid bool // publish a configuration that clients cannot load
 }
 
-// ModuleSource is the source of a module's versions: a repository with version
-// tags, a module registry, or an OCI repository.
+// ModuleSource is where versions come from: a tagged repository, a module registry, or OCI.
 type ModuleSource struct {
 	Kind      sourceKind
 	Location  upstream.Location // git, github and oci
@@ -76,8 +74,7 @@ type ProviderEntry struct {
 	Trusted       []signing.PublicKey // see MirrorOptions
 }
 
-// ApprovalPolicy decides which new versions wait for approval. If Required is
-// false, none does; otherwise a version is approved if one of the rules holds.
+// ApprovalPolicy decides what waits: with Required all that no rule approves.
 type ApprovalPolicy struct {
 	Required bool
 	Patch    bool          // approve a release that changes only the patch number of an existing version
@@ -85,8 +82,7 @@ type ApprovalPolicy struct {
 	OlderAge time.Duration // approve versions known to the depot for this long
 }
 
-// EntrySpec has the fields common to modules and providers, as a user wrote
-// them.
+// EntrySpec has the common fields, as written.
 type EntrySpec struct {
 	Versions    string // constraint
 	Limit, Keep int
@@ -96,8 +92,7 @@ type EntrySpec struct {
 	Approval    ApprovalPolicy
 }
 
-// ModuleSpec is a module entry as a user wrote it: a block of a depot file, or a
-// resource of a cluster.
+// ModuleSpec is a module entry as written, in a file or a cluster.
 type ModuleSpec struct {
 	EntrySpec
 	Address, Source   string
@@ -116,8 +111,7 @@ type ProviderSpec struct {
 	AllowUnsigned   bool
 }
 
-// fieldError is a mistake in one field of an entry. Field is a path such as
-// platforms[0] or scan.block.
+// fieldError is a mistake in a field, a path such as platforms[0].
 type fieldError struct {
 	Field string
 	Err   error
@@ -160,8 +154,7 @@ func (e FieldErrors) asError() error {
 	return e
 }
 
-// Entry checks the entry. The error is a [FieldErrors]. The caller has to check
-// whether the credential exists.
+// Entry checks the entry, with [FieldErrors]. The caller checks the credential.
 func (s ModuleSpec) Entry(where string) (ModuleEntry, error) {
 	var bad FieldErrors
 	e := ModuleEntry{Title: s.Address, Subdir: s.Subdir, Policy: cmp.Or(s.Policy, "immutable"), Ignore: s.Ignore, AllowInvalid: s.AllowInvalid}
@@ -230,8 +223,7 @@ func (s EntrySpec) specEntry(where string, bad *FieldErrors) Entry {
 	return e
 }
 
-// checkAge refuses the durations that [setBuilder.duration] refuses; 0 means
-// not set.
+// checkAge refuses durations as [setBuilder.duration] does; 0: not set.
 func checkAge(d time.Duration) error {
 	if d >= 0 {
 		return nil

@@ -18,9 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// examineWithin is the period within which each version is examined by a run
-// that knows when the previous one began. A list of tags does not show what
-// they name, so detecting a moved tag takes one request per version.
+// examineWithin is how often each version is examined: a moved tag shows by a request a version
+// only.
 const examineWithin = 24 * time.Hour
 
 // stored is a version in the registry, compared with what its entry asks for.
@@ -61,8 +60,7 @@ func platformNames(platforms []addr.Platform) []string {
 	return out
 }
 
-// allPlatforms is what a record has for the platforms of an entry that names
-// none.
+// allPlatforms is a record's "platforms" of an entry that names none.
 const allPlatforms = "*"
 
 // askedPlatforms returns the platforms of an entry as a record has them.
@@ -76,8 +74,7 @@ func (it item) askedPlatforms() []string {
 	return platformNames(it.platforms)
 }
 
-// coversPlatforms reports whether a version was published with all platforms that are
-// asked for, as far as the origin had them.
+// coversPlatforms: published with all that is asked for and the origin had.
 func (vr VersionRecord) coversPlatforms(asked []string) bool {
 	return !slices.ContainsFunc(asked, func(t string) bool {
 		return !slices.Contains(vr.Platforms, t) && !slices.Contains(vr.Platforms, allPlatforms)
@@ -93,8 +90,7 @@ func (it item) findStored(ctx context.Context, v addr.Version) (stored, error) {
 	return stored{digest: d.String(), looked: true, lacking: lacking}, err
 }
 
-// hasGrown reports whether a provider in the registry is the recorded one with
-// further platforms.
+// hasGrown: the provider is the recorded one with more platforms.
 func (it item) hasGrown(ctx context.Context, recorded, found string) (bool, error) {
 	if !it.mirrors {
 		return false, nil
@@ -102,9 +98,8 @@ func (it item) hasGrown(ctx context.Context, recorded, found string) (bool, erro
 	return depot.HasGrown(ctx, it.repo, recorded, found)
 }
 
-// examine returns a version in the registry. A published version that is not
-// examined now is as recorded. On demand, daily, and after a loss its parts are
-// looked for, and the platforms that the origin has by now.
+// examine returns a version in the registry, unless examined now as recorded. On demand, daily, and
+// after a loss parts and new platforms are looked for.
 func (s *Syncer) examine(ctx context.Context, it item, v addr.Version, known VersionRecord, newest bool) (x stored, err error) {
 	isDue := shouldExamine(it.key, v, s.o.Examined, s.o.Now())
 	looks := s.looksForParts(it.key, v, known)
@@ -128,8 +123,7 @@ func (s *Syncer) looksForParts(entry string, v addr.Version, known VersionRecord
 	return s.o.Repair || known.Lost > 0 || !s.o.Examined.IsZero() && shouldExamine(entry, v, s.o.Examined, s.o.Now())
 }
 
-// countLost returns the digest of a version, and how many of its parts the registry does
-// not have.
+// countLost returns a version's digest, and how many parts are lost.
 func countLost(ctx context.Context, r *oci.Repo, ref string) (digest string, n int, err error) {
 	root, err := r.Fetch(ctx, ref)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -142,9 +136,8 @@ func countLost(ctx context.Context, r *oci.Repo, ref string) (digest string, n i
 	return root.Digest.String(), len(lost), err
 }
 
-// lostSteps returns a step for each version in the registry that the entry does not
-// select and that has lost parts. They come from the origin, if it has the version:
-// the step fails otherwise. An edition comes with the number that names it.
+// lostSteps returns a step for each unselected version with lost parts. They come from the origin,
+// or the step fails. An edition comes with its number.
 func (s *Syncer) lostSteps(ctx context.Context, it item, l *depot.Listing, offers []offer, rec *Record, steps []Step) ([]Step, error) {
 	found := make([]Step, len(l.Versions))
 	g, ctx := errgroup.WithContext(ctx)
@@ -191,10 +184,8 @@ func (s *Syncer) lostSteps(ctx context.Context, it item, l *depot.Listing, offer
 	return slices.DeleteFunc(found, func(st Step) bool { return st.Action == "" }), err
 }
 
-// shouldExamine reports whether a version is to be examined now; last is when
-// the previous run began. Each version has its own time of day, which spreads
-// them over the runs; a run examines those whose time has passed since the
-// previous run.
+// shouldExamine: a version is to be examined now; last is when the previous run began. Each has its
+// time of day, spread over the runs.
 func shouldExamine(entry string, v addr.Version, last, now time.Time) bool {
 	if last.IsZero() || now.Before(last) || now.Sub(last) >= examineWithin {
 		return true

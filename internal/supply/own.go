@@ -10,9 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-// OwnRecord is for callers that run entries individually: each entry has a
-// separate record, so that thousands of entries do not rewrite one document.
-// The first run of an entry copies its part of the common record.
+// OwnRecord is for entries run one by one, each with a record: thousands do not rewrite one
+// document. The first run copies from the common one.
 type OwnRecord struct {
 	Owner    string                  // owner of the entry; a run with another owner is refused
 	TakeOver func(owner string) bool // reports whether Owner takes the entry over from another one; nil: never
@@ -50,8 +49,7 @@ func ownRecord(ctx context.Context, d *depot.Depot, o OwnRecord, entry string) (
 	return rec, nil
 }
 
-// Known returns the recorded versions of an entry; after Apply including its
-// results.
+// Known returns an entry's recorded versions, with Apply's results.
 func (p *Plan) Known(entry string) map[string]VersionRecord {
 	rec := p.records[entry]
 	if rec == nil {
@@ -60,6 +58,5 @@ func (p *Plan) Known(entry string) map[string]VersionRecord {
 	return maps.Clone(rec.Entries[entry])
 }
 
-// Listing returns the registry's list of an entry as read by Plan; nil if it
-// could not be read, or if Apply changed it.
+// Listing returns Plan's list of an entry; nil if unread, or changed.
 func (p *Plan) Listing(entry string) *depot.Listing { return p.listings[entry] }

@@ -10,16 +10,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Duration for which a version is parked after its first failure, and the
-// maximum; it doubles with each failure.
+// How long a version is parked, doubled with each failure up to a maximum.
 const (
 	parkFirst = time.Hour
 	maxPark   = 24 * time.Hour
 )
 
-// parkVersion records that an origin sent too much, or crashed the process that
-// unpacked its content. The record prevents a restarted server from repeating
-// the same fetch at once.
+// parkVersion records that an origin sent too much, or crashed the process: a restart does not
+// fetch at once.
 func (vr VersionRecord) parkVersion(before VersionRecord, why error) VersionRecord {
 	parked := VersionRecord{State: StateParked, Origin: vr.Origin, Since: vr.Since, Reason: text.Excerpt(why.Error())}
 	if before.State == StateParked && before.Origin == vr.Origin {
@@ -34,8 +32,7 @@ func (vr VersionRecord) parkVersion(before VersionRecord, why error) VersionReco
 	return parked
 }
 
-// isResting reports whether a parked version is skipped for now. A tag that names
-// another commit is tried at once.
+// isResting: a parked version is skipped now, unless its tag has another commit.
 func (vr VersionRecord) isResting(o offer, now time.Time) bool {
 	return vr.State == StateParked && vr.Origin == o.commit && now.Before(vr.Retry)
 }

@@ -41,13 +41,11 @@ type SyncOptions struct {
 	Once    bool                                    // the set is for this run only: the record is neither read nor written, and existing versions are examined again
 	Now     func() time.Time
 
-	// Repair looks at each part of every version in the registry, one HEAD each, and
-	// pushes again what the registry has lost.
+	// Repair looks at all parts of all versions, a HEAD each, and pushes what is lost.
 	Repair bool
 
-	// Examined is when the previous run began, if nothing in it failed: of the
-	// published versions this run examines only the newest and those that
-	// became due since, see [examineWithin], and looks at their parts. Zero: all.
+	// Examined is when the previous good run began: only the newest and due versions are examined,
+	// see [examineWithin]. Zero: all.
 	Examined time.Time
 }
 
@@ -110,8 +108,7 @@ func (s Step) Err() error { return s.err }
 // Changes reports whether the step would change the registry.
 func (s Step) Changes() bool { return s.run != nil }
 
-// Plan is the list of steps of a run, in the order of the depot file, newest
-// versions first.
+// Plan is a run's steps, in the file's order, newest first.
 type Plan struct {
 	Steps []Step       `json:"steps"`
 	Kept  []Difference `json:"kept,omitempty"` // in the registry, and no run removes it
@@ -148,8 +145,7 @@ type offer struct {
 	commit  string // the commit of the tag, if the origin reports it
 }
 
-// Plan compares the origins with the registry and changes nothing. An entry
-// that cannot be read becomes a step of ActionFailed.
+// Plan compares and changes nothing. What cannot be read is ActionFailed.
 func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 	common, err := s.commonRecord(ctx)
 	if err != nil {
@@ -198,8 +194,7 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 	return p, nil
 }
 
-// commonRecord returns the common record of earlier runs; nil if each entry has a
-// separate record.
+// commonRecord returns the common record; nil with separate ones.
 func (s *Syncer) commonRecord(ctx context.Context) (*Record, error) {
 	switch {
 	case s.o.Once:
@@ -285,10 +280,8 @@ func (s *Syncer) planEntry(ctx context.Context, it item, rec *Record) (p entryPl
 	return p, err
 }
 
-// wantedOffers returns the offers that the entry's constraint and limit select and
-// that retention would not remove again at once, highest first. Versions that
-// were removed from l are included but do not count towards the limit. twice are
-// selected offers with the number of another one.
+// wantedOffers returns selected offers that retention keeps, highest first. Removed ones are
+// included, uncounted; twice have another's number.
 func (it item) wantedOffers(offers []offer, l *depot.Listing, keep depot.Retention) (wanted []offer, twice []Difference) {
 	offers = slices.DeleteFunc(slices.Clone(offers), func(o offer) bool {
 		return len(it.Exact) == 0 && !it.Versions.Allows(o.version) && !it.isPinned(o.version)
@@ -316,9 +309,8 @@ func (it item) wantedOffers(offers []offer, l *depot.Listing, keep depot.Retenti
 	return slices.DeleteFunc(offers, func(o offer) bool { return slices.Contains(removed, o.version) }), twice
 }
 
-// withoutPairs keeps one of a module's versions that differ only after "+", which
-// are one version to OpenTofu and Terraform: the one in the registry, or the
-// first of the origin.
+// withoutPairs keeps one of a module's versions that differ only after "+": the registry's, or the
+// first.
 func (it item) withoutPairs(offers []offer, l *depot.Listing) (kept []offer, twice []Difference) {
 	if it.kind != addr.KindModule {
 		return offers, nil

@@ -32,10 +32,8 @@ const (
 	StateParked    State = "parked"  // the origin sent too much; the next attempt waits
 )
 
-// Record is the persistent state of a depot: what it published and from where.
-// It is stored in the registry, so that any replica can run the depot, and
-// changes only when a version does. A caller that runs entries individually has
-// a record for each of them.
+// Record is a depot's state: what was published from where. It is in the registry, for any replica,
+// and changes when a version does; entries run one by one have their own.
 type Record struct {
 	SchemaVersion int                                 `json:"schemaVersion"`
 	Owner         string                              `json:"owner,omitempty"` // owner of the entry, see [OwnRecord]
@@ -92,8 +90,7 @@ func ReadEntryRecord(ctx context.Context, d *depot.Depot, entry string) (*Record
 	return readEntryRecord(ctx, d, entryRecordTag(entry), entry)
 }
 
-// readEntryRecord refuses a record with other entries; entry is "" if only the
-// tag is known.
+// readEntryRecord refuses other entries; entry "" if only the tag is known.
 func readEntryRecord(ctx context.Context, d *depot.Depot, tag, entry string) (*Record, error) {
 	rec, err := readRecord(ctx, d, tag)
 	if err != nil {
@@ -218,8 +215,7 @@ func (rec *Record) remove(entry string, v addr.Version) { delete(rec.Entries[ent
 // ErrOutdated means that the record has changed since the caller's view of it.
 var ErrOutdated = errors.New("the depot's record has changed")
 
-// Waits returns the record of a version that waits for approval with this
-// digest. If it does not, the error wraps ErrOutdated and says why.
+// Waits returns the record of what waits with this digest, or ErrOutdated with why.
 func (rec *Record) Waits(entry string, v addr.Version, digest string) (VersionRecord, error) {
 	vr, ok := rec.get(entry, v)
 	switch {
@@ -233,8 +229,7 @@ func (rec *Record) Waits(entry string, v addr.Version, digest string) (VersionRe
 	return vr, nil
 }
 
-// Approved records that a person approved a waiting version, so that the next
-// run need not detect it. The caller must ensure that no run is active.
+// Approved records a person's approval. No run may be active.
 func (rec *Record) Approved(ctx context.Context, d *depot.Depot, entry string, v addr.Version, digest string) error {
 	vr, err := rec.Waits(entry, v, digest)
 	if err != nil {
@@ -246,8 +241,7 @@ func (rec *Record) Approved(ctx context.Context, d *depot.Depot, entry string, v
 	return rec.save(ctx, d)
 }
 
-// HeldReason returns why the records hold a version back, "" if they do not
-// contain it.
+// HeldReason returns why a version is held back, or "".
 func HeldReason(ctx context.Context, d *depot.Depot, it addr.Item, v addr.Version) (string, error) {
 	entry := it.Kind + " " + it.String()
 	own, err := ReadEntryRecord(ctx, d, entry)

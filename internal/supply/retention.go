@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// retention returns the retention of an entry. A version that a later scan
-// blocked does not count.
+// retention returns an entry's; what a later scan blocked does not count.
 func (s *Syncer) retention(it item, rec *Record) depot.Retention {
 	blocked := map[string]bool{}
 	for version, known := range rec.Entries[it.key] {
@@ -32,8 +31,7 @@ func (s *Syncer) retention(it item, rec *Record) depot.Retention {
 
 func (it item) isPinned(v addr.Version) bool { return slices.Contains(it.Pin, v.String()) }
 
-// comingVersions returns the versions that the steps will publish without approval by a
-// person.
+// comingVersions returns what the steps publish without approval.
 func (s *Syncer) comingVersions(it item, l *depot.Listing, steps []Step) []addr.Version {
 	var out []addr.Version
 	for _, st := range steps {
@@ -55,9 +53,8 @@ func withPublished(l *depot.Listing, versions []addr.Version) *depot.Listing {
 	return &next
 }
 
-// prunableSteps returns a step for each version of l that retention removes. The
-// decision is repeated after the other steps, because a replacing version may
-// have failed or may be waiting.
+// prunableSteps returns a step for each version to remove, decided again after the others: a
+// replacement may have failed.
 func (s *Syncer) prunableSteps(it item, l *depot.Listing, keep depot.Retention) []Step {
 	if it.Keep == 0 {
 		return nil

@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// sourceRepository returns the repository of a scan policy in the form of a
-// module entry.
+// sourceRepository returns a scan policy's repository as a module entry.
 func (p ScanPolicy) sourceRepository() (ModuleEntry, error) {
 	src, err := parseModuleSource(p.SourceRepository)
 	if err == nil && src.Kind != sourceGit && src.Kind != sourceGitHub {
@@ -25,9 +24,7 @@ func (p ScanPolicy) sourceRepository() (ModuleEntry, error) {
 	return ModuleEntry{Source: src, Subdir: src.Location.Subdir}, err
 }
 
-// scanAll scans the published artifact of a version, and its source repository
-// if the policy names one. Both reports are attached, even if one of them
-// blocks.
+// scanAll scans a version and, if named, its source. Both reports are attached.
 func (it item) scanAll(ctx context.Context, m oci.Manifest, v addr.Version, o SyncOptions) error {
 	_, err := ScanArtifact(ctx, it.repo, m, it.Scan, o.Now())
 	if it.Scan.SourceRepository == "" || err != nil && !errors.Is(err, ErrBlocked) {
@@ -39,8 +36,7 @@ func (it item) scanAll(ctx context.Context, m oci.Manifest, v addr.Version, o Sy
 	return err
 }
 
-// scanSource scans the tree of the source repository at the tag of a version. A
-// missing tag is an error, as a missing scanner is.
+// scanSource scans the source at a version's tag; none is an error.
 func (it item) scanSource(ctx context.Context, subject oci.Descriptor, v addr.Version, o SyncOptions) (err error) {
 	from, err := o.Origins(it.Auth)
 	if err != nil {

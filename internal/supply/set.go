@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// Set is the content of a depot file or its equivalent on a command line: the
-// declared content of a registry and its origins.
+// Set is a depot file's content, or a command line's: what a registry gets, from where.
 type Set struct {
 	Registry  string // HOST[/PREFIX]; "": given on the command line
 	Interval  time.Duration
@@ -39,12 +38,10 @@ type Auth struct {
 	KeyFile             string // its private key, PEM, mode 0600
 }
 
-// inClear reports whether data sent to an address crosses a network without
-// encryption.
+// inClear: data to an address crosses a network unencrypted.
 func inClear(u *url.URL) bool { return u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) }
 
-// Validate refuses a credential with no secret or with several, and an address
-// to which a token would be sent without TLS.
+// Validate refuses no secret, several, and a token without TLS.
 func (a Auth) Validate() error {
 	given := 0
 	for _, set := range []bool{a.TokenEnv != "", a.File != "", a.AppID != 0} {
@@ -66,8 +63,7 @@ func (a Auth) Validate() error {
 	return nil
 }
 
-// setFile is the structure of the file. Pointers distinguish an absent argument
-// from an empty one.
+// setFile is the file's structure; pointers tell absent from empty.
 type setFile struct {
 	Registry  *string         `hcl:"registry"`
 	Interval  *string         `hcl:"interval"`
@@ -168,8 +164,7 @@ func ReadSet(name string) (*Set, error) {
 	return ParseSet(name, src)
 }
 
-// ParseSet reads a depot file in HCL, or in JSON if its name ends in .json.
-// Every mistake is reported with file and line.
+// ParseSet reads a depot file in HCL, or JSON by its name. Mistakes have file and line.
 func ParseSet(name string, src []byte) (*Set, error) {
 	var file setFile
 	if diags := syntax.Decode(src, name, &file); diags.HasErrors() {

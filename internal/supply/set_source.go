@@ -11,9 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
-// parseModuleSource parses the source argument of a module block:
-// [HOST/]NAMESPACE/NAME/SYSTEM, github.com/OWNER/REPOSITORY, a git URL, or
-// oci://HOST/REPOSITORY. It has no version.
+// parseModuleSource parses [HOST/]NAMESPACE/NAME/SYSTEM, github.com/OWNER/REPOSITORY, a git URL, or
+// oci://HOST/REPOSITORY, without version.
 func parseModuleSource(s string) (ModuleSource, error) {
 	address, subdir, _ := strings.Cut(s, "//")
 	if host, m, ok := registryAddress(address); ok {
@@ -60,8 +59,7 @@ func (e ModuleEntry) Key() string { return addr.KindModule + " " + e.Address.Str
 // Key returns the name of the entry in a [Record].
 func (e ProviderEntry) Key() string { return addr.KindMirror + " " + e.Address.String() }
 
-// From describes the source of the versions for messages, without secrets in a
-// URL.
+// From describes the source for messages, without secrets.
 func (e ModuleEntry) From() string {
 	text := e.Source.Host + "/" + e.Source.Address.String()
 	if e.Source.Kind != SourceRegistry {

@@ -30,8 +30,7 @@ func (e *SourceError) Error() string {
 
 // SourceOptions provides access to the sources that users name.
 type SourceOptions struct {
-	// Upstream returns a client for registries and mirrors of others, and for
-	// the hosts in named, which the user's text names.
+	// Upstream returns a client of others' registries, and of hosts that the user's text names.
 	Upstream func(named ...string) (*upstream.Client, error)
 	Registry func(host string) (*oci.Client, error) // to an OCI registry
 	Own      string                                 // host name under which the registry's own providers are addressed
@@ -89,8 +88,7 @@ func OpenSource(from string, o SourceOptions) (depot.Source, error) {
 	return &upstream.Registry{Client: client, Host: from}, nil
 }
 
-// HTTPSource reads the provider protocol if the address belongs to it, or else
-// a network mirror.
+// HTTPSource reads the provider protocol, or else a network mirror.
 func HTTPSource(client *upstream.Client, u *url.URL) depot.Source {
 	if strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), "/v1/providers") {
 		return &upstream.Registry{Client: client, Base: u}
@@ -103,9 +101,7 @@ func RepositorySource(client *oci.Client, l addr.Layout, own string) depot.Sourc
 	return upstream.NewRepository(func(p addr.Provider) (*oci.Repo, error) { return client.Repo(OwnProvider(p, own).Item().Repository(l)) })
 }
 
-// OwnProvider returns p as it is stored in the registry: the registry's own
-// providers, which users address under the host name own, have no host name
-// there.
+// OwnProvider returns p as stored: without host if own is it.
 func OwnProvider(p addr.Provider, own string) addr.Provider {
 	if p.Hostname == own {
 		p.Hostname = ""

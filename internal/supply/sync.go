@@ -33,10 +33,8 @@ type Result struct {
 	Published depot.Published `json:"-"` // the version that was published from its origin, or found in the registry
 }
 
-// Apply carries out a plan, several steps concurrently. One failure does not
-// stop the others. The record is written once at the end, even when ctx ends,
-// so that published versions are recorded. notify, if not nil, is called after
-// each step.
+// Apply carries out a plan, several steps at once; failures stop no others. The record is written
+// once at the end, even of ctx. notify, if any, gets each step.
 func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Result, error) {
 	if err := p.save(ctx, s.d, true); err != nil {
 		return nil, err
@@ -100,8 +98,7 @@ func (st Step) do(ctx context.Context) (VersionRecord, error) {
 	return st.run(ctx)
 }
 
-// applyStep records the outcome of a step. A candidate that a check held back is not
-// a failure, because the depot file requested the check.
+// applyStep records a step's outcome; what a check held back is no failure.
 func (rec *Record) applyStep(st Step, vr VersionRecord, err error) Result {
 	res := Result{Step: st, State: vr.State, Published: vr.published}
 	if st.learned && (st.run == nil || err != nil) {
@@ -173,8 +170,7 @@ func (vr *VersionRecord) recordStored(it item, out depot.Published) {
 	vr.published = out
 }
 
-// extend adds platforms to a published version. It was approved with the sums
-// that name them, so only the scan can hold them back.
+// extend adds platforms, approved by their sums: only a scan holds them back.
 func (s *Syncer) extend(ctx context.Context, it item, o offer, known VersionRecord) (VersionRecord, error) {
 	vr := known
 	out, err := it.publish(ctx, o, func(ctx context.Context, x depot.Candidate) error {
@@ -218,8 +214,7 @@ func (s *Syncer) rescan(ctx context.Context, it item, v addr.Version, known Vers
 	return known, nil
 }
 
-// items converts the entries of the depot file into items, and those that left it and have
-// versions to look at.
+// items converts the file's entries, and those that left it.
 func (s *Syncer) items(common *Record) ([]item, error) {
 	var items []item
 	for _, e := range s.o.Set.Modules {
@@ -324,8 +319,7 @@ func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
 	return it, nil
 }
 
-// moduleOffers lists the versions of a module at its origin, with one request
-// per page.
+// moduleOffers lists an origin's versions, a request a page.
 func moduleOffers(ctx context.Context, from Origins, e ModuleEntry) ([]offer, error) {
 	var tags []upstream.Tag
 	var err error
@@ -410,8 +404,7 @@ func repositoryOffers(ctx context.Context, from Origins, src ModuleSource) ([]of
 	return offers, nil
 }
 
-// fetchModule writes the tree of one version below dir. It is an error if a git
-// tag has moved since the versions were listed.
+// fetchModule writes a version's tree below dir; a tag must not have moved.
 func fetchModule(ctx context.Context, from Origins, e ModuleEntry, o offer, dir string, whole bool) (depot.Fetched, error) {
 	f := fetcher{Client: from.Client, Git: from.Git, Open: from.Open, Permit: from.Permit}
 	l := e.Source.Location
@@ -451,9 +444,8 @@ func fetchGitHub(ctx context.Context, from Origins, f fetcher, e ModuleEntry, o 
 	return got, err
 }
 
-// githubTree writes the tree of ref below dir, of which only a directory may be
-// complete unless whole is set. If the tree does not contain the directory, the
-// error is ErrNoModule.
+// githubTree writes ref's tree below dir, maybe only a directory unless whole. Without that:
+// ErrNoModule.
 func githubTree(ctx context.Context, from Origins, f fetcher, owner, name, ref, folder, dir string, whole bool) (depot.Fetched, error) {
 	body, err := from.GitHub.Tarball(ctx, owner, name, ref)
 	if err != nil {

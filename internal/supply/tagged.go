@@ -22,9 +22,7 @@ type Tagged struct {
 	Title       string // the address of the module as it is written; may be empty
 }
 
-// PublishTagged fetches the tree of the commit and publishes the module in it.
-// In a repository with several modules only t.Dir is stored, unless the module
-// uses others beside it.
+// PublishTagged publishes the module of a commit: only t.Dir, unless it uses what is beside.
 func PublishTagged(ctx context.Context, d *depot.Depot, from Origins, t Tagged) (depot.Published, error) {
 	if t.Commit == "" {
 		var err error

@@ -36,10 +36,8 @@ type TenantsOptions struct {
 	FrontEnds []string    // HOST[:PORT] of its front-ends
 }
 
-// Tenants reads sources named by tenants, who are not trusted: over https, from
-// OCI registries, or over ssh with a key, but never from files or internal
-// addresses, and never with an administrator's credential. A loopback host that
-// the guard exempts may be accessed over http.
+// Tenants reads untrusted tenants' sources: https, OCI, ssh with a key; no files, internal
+// addresses, or administrator's credential. Exempt loopback hosts may use http.
 type Tenants struct {
 	o       TenantsOptions
 	own     []string     // HOST:PORT of the registry and its front-ends
@@ -51,8 +49,7 @@ type Tenants struct {
 	apps  *upstream.AppTokens
 }
 
-// NewTenants returns a reader of tenants' sources. From then on each Git of
-// this process sends its requests through it.
+// NewTenants returns such a reader, through which each Git of the process goes then.
 func NewTenants(o TenantsOptions) *Tenants {
 	t := &Tenants{o: o, lists: upstream.NewLists(), apps: upstream.NewAppTokens()}
 	for _, host := range append([]string{o.Registry}, o.FrontEnds...) {
@@ -81,9 +78,7 @@ type tenant struct {
 	may    func(addr.Item) bool
 }
 
-// Origins provides access to the sources of one entry. The secret is sent only
-// to its hosts. may reports whether the entry's namespace may use an address of
-// okara's own registry.
+// Origins gives an entry's sources. Its secret goes to its hosts only. may: which own addresses.
 func (t *Tenants) Origins(ctx context.Context, s TenantSecret, may func(addr.Item) bool) (Origins, error) {
 	if s.App != nil {
 		s.App.HTTP = t.outside
@@ -150,8 +145,7 @@ func (e tenant) permitLocation(l upstream.Location) error {
 	return requireHTTPS(l.URL)
 }
 
-// requireHTTPS requires https. Loopback addresses, which the guard checks, may use
-// http.
+// requireHTTPS requires https, but for loopback, which the guard checks.
 func requireHTTPS(u *url.URL) error {
 	if u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) {
 		return deniedError("sources must use https, oci or ssh, not %s", u.Scheme)
@@ -159,8 +153,7 @@ func requireHTTPS(u *url.URL) error {
 	return nil
 }
 
-// openRepo opens a repository of any registry, or one of okara's own if its address
-// may be used.
+// openRepo opens any registry's repository, or an own one if allowed.
 func (e tenant) openRepo(reference string) (*oci.Repo, error) {
 	host, name, _ := strings.Cut(reference, "/")
 	h, err := e.toRegistry(host, func(own addr.Layout) bool {
@@ -173,8 +166,7 @@ func (e tenant) openRepo(reference string) (*oci.Repo, error) {
 	return oci.OpenRepo(reference, e.ociOptions(h))
 }
 
-// toRegistry returns the client for a registry; allowed decides about okara's
-// own.
+// toRegistry returns a registry's client; allowed decides about the own.
 func (e tenant) toRegistry(host string, allowed func(addr.Layout) bool) (*http.Client, error) {
 	address := withPort(&url.URL{Scheme: "https", Host: host})
 	switch {
@@ -223,8 +215,7 @@ func (e tenant) toFrontEnd(host string, it addr.Item) (*http.Client, error) {
 	return e.inside, nil
 }
 
-// providerSource returns the source of a provider: its own registry, another one, a
-// network mirror or an OCI registry.
+// providerSource returns a provider's source: own, another, a mirror or OCI.
 func (e tenant) providerSource(origin string, p addr.Provider) (depot.Source, error) {
 	if !strings.Contains(origin, "://") {
 		h, err := e.toFrontEnd(cmp.Or(origin, p.Hostname), p.Item())
@@ -277,8 +268,7 @@ func withPort(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")), cmp.Or(u.Port(), port, "443"))
 }
 
-// tenantTransport bounds each exchange and refuses some hosts, also as the
-// target of a redirect.
+// tenantTransport bounds each exchange, and refuses hosts, by redirect too.
 type tenantTransport struct {
 	next    http.RoundTripper
 	refused []string // HOST:PORT
