@@ -549,7 +549,7 @@ func (w *world) operate(over *atomic.Bool, killed, forced *atomic.Int64) {
 // Shows: servers 2 | histories of runs with `http`, `cloud` and `okara tofu`, two and three servers that
 // are killed, requests that are dropped, delayed, repeated and late, locks ended by force: never
 // two holders, no acknowledged write is lost, no holder reads an old state, no refused write
-// becomes current; 1,000 locks in `make interop`
+// becomes current; 1,000 locks in `make interop`, where each of these happens; LOCK is neither repeated nor late
 func TestHistories(t *testing.T) {
 	worlds, each := 2, 6
 	if text := os.Getenv("OKARA_TEST_LOCKS"); text != "" {
@@ -557,7 +557,7 @@ func TestHistories(t *testing.T) {
 		each = 25
 		worlds = (n + each - 1) / each
 	}
-	var locks, killed, forced, broken, writes atomic.Int64
+	var locks, killed, forced, broken, writes, judged atomic.Int64
 	t.Run("worlds", func(t *testing.T) {
 		for i := range worlds {
 			t.Run(strconv.Itoa(i), func(t *testing.T) {
@@ -593,6 +593,9 @@ func TestHistories(t *testing.T) {
 					if s.verb == didWrite && s.outcome == done {
 						writes.Add(1)
 					}
+					if s.verb == didWrite && s.outcome == refused {
+						judged.Add(1)
+					}
 				}
 				t.Logf("%d locks, %d steps, %.0f s", w.locks, len(w.history), time.Since(began).Seconds())
 				locks.Add(int64(w.locks))
@@ -600,7 +603,10 @@ func TestHistories(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d locks, %d acknowledged writes, %d locks ended by force, %d servers killed, %d requests broken", locks.Load(), writes.Load(), forced.Load(), killed.Load(), broken.Load())
+	t.Logf("%d locks, %d acknowledged and %d refused writes, %d locks ended by force, %d servers killed, %d requests broken", locks.Load(), writes.Load(), judged.Load(), forced.Load(), killed.Load(), broken.Load())
+	if locks.Load() >= 1000 && (writes.Load() == 0 || judged.Load() == 0 || forced.Load() == 0 || killed.Load() == 0 || broken.Load() == 0) {
+		t.Error("something that the histories are about never happened")
+	}
 }
 
 // has reports whether so many locks were taken.
