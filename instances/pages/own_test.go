@@ -81,12 +81,12 @@ func newShop(t *testing.T) *portaltest.Pages {
 // TestHomeApprovals counts what waits for the caller.
 func TestHomeApprovals(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
-	const heading = `Waits for your approval <span class="count">1</span>`
+	const heading = `Needs your approval <span class="count">1</span>`
 	of := func(who string) string {
 		t.Helper()
 		return d.Open(t, http.StatusOK, who, "", nil).Body
 	}
-	if strings.Contains(of("approver"), "Waits for your approval") {
+	if strings.Contains(of("approver"), "Needs your approval") {
 		t.Error("nothing waits, and the page says that something does")
 	}
 	launched := d.Launch(t, "anna", `{"template":"lab/asked","name":"render farm"}`)
@@ -102,7 +102,7 @@ func TestHomeApprovals(t *testing.T) {
 	if strings.Contains(section, "own one") || !strings.Contains(body, `Approvals <span class="count">1</span>`) {
 		t.Errorf("his own request waits for him, or the menu counts otherwise:\n%s", body)
 	}
-	if strings.Contains(of("anna"), "Waits for your approval") {
+	if strings.Contains(of("anna"), "Needs your approval") {
 		t.Error("who may approve nothing is asked to")
 	}
 }

@@ -100,7 +100,7 @@ func TestBrowserHome(t *testing.T) {
 		p.Wait("Launch PostgreSQL")
 		p.To("Name")
 		p = as(publisher)
-		p.Wait("Waits for your approval")
+		p.Wait("Needs your approval")
 		p.To("load test")
 		p.Enter()
 		p.Wait("Exactly this plan is applied")

@@ -37,6 +37,7 @@ type historyRow struct {
 	Who, Why, Tool string
 	Marks          []site.Mark
 	Compare        string // comparison with the previous version, below Up
+	Run            string // URL of the run that wrote it; "": none
 }
 
 // showHistory lists the versions of a workspace.
@@ -92,6 +93,9 @@ func (s *versions) historyRow(p versionRef, v statebackend.Version) historyRow {
 	row := historyRow{
 		Link: site.Link{Text: strconv.FormatInt(v.N, 10), Href: p.workspacePath(strconv.FormatInt(v.N, 10))}, Written: s.clock.When(v.Created), Serial: v.Serial, Stored: v.Size,
 		Who: site.Clip(text.Block(v.By())), Why: site.Clip(text.Block(v.Why())), Tool: site.Clip(text.Block(v.Tool)), Marks: marksOf(v, v.N == p.Numbers[0]),
+	}
+	if strings.HasPrefix(v.Run, "https://") || strings.HasPrefix(v.Run, "http://") {
+		row.Run = v.Run
 	}
 	old := p.numberBefore(v.N)
 	if old > 0 {
