@@ -115,6 +115,20 @@ func TestQueueAgain(t *testing.T) {
 			t.Errorf("a third delivery: %s, %t, %v; want that %s is done", again, added, err, id)
 		}
 	})
+	synctest.Test(t, func(t *testing.T) {
+		q := newTestQueue(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, nil)
+		last := ""
+		for range maxAgain + 3 {
+			id, added, err := q.AddAgain(t.Context(), "id", Job{Kind: "k"})
+			must.Succeed(t, err)
+			if added {
+				last = id
+				must.Succeed(t, EndJob(t.Context(), q.repo, id, End{Failed: true, Parked: true, Result: "crashed", Time: time.Now()}))
+			} else if said := must.Get(q.Outcome(t.Context(), id))(t); id != last || said != "failed: crashed" {
+				t.Errorf("after the last repetition %s: %s, %s", last, id, said)
+			}
+		}
+	})
 }
 
 // TestQueueTriesThatComeBack: failing tries and proper shutdowns park nothing; their tags go with

@@ -146,11 +146,11 @@ func (q *Queue) Add(ctx context.Context, id string, j Job) (added bool, err erro
 // AddAgain is [Queue.Add] for a person's repetition: a new job, with id now, replaces a parked one.
 func (q *Queue) AddAgain(ctx context.Context, id string, j Job) (now string, added bool, err error) {
 	now = id
-	for n := 2; n <= maxAgain+1; n++ {
+	for n := 2; ; n++ {
 		if added, err = q.Add(ctx, now, j); added || err != nil {
 			break
 		}
-		if end, err := ReadEnd(ctx, q.repo, now); err != nil || !end.Parked {
+		if end, err := ReadEnd(ctx, q.repo, now); err != nil || !end.Parked || n > maxAgain {
 			break // Outcome returns the reason
 		}
 		now = againID(id, n)
