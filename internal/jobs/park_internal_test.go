@@ -116,10 +116,10 @@ func TestQueueAgain(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		q := newTestQueue(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, nil)
+		q := newTestQueue(t, ocitest.Direct{Handler: server}, nil)
 		last := ""
 		for range maxAgain + 3 {
-			id, added, err := q.AddAgain(t.Context(), "id", Job{Kind: "k"})
+			id, added, err := q.AddAgain(t.Context(), "again", Job{Kind: "k"})
 			must.Succeed(t, err)
 			if added {
 				last = id
