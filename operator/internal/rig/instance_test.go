@@ -97,6 +97,8 @@ func (s stateStore) Release(ctx context.Context, r runaccess.Run) error {
 
 func (stateStore) Check(context.Context, runaccess.Run) error { return nil }
 
+func (stateStore) ListLeaves(context.Context, runaccess.Run) ([]string, error) { return nil, nil }
+
 func (stateStore) Clean(context.Context, runaccess.Run) (bool, error) { return true, nil }
 
 func (stateStore) ask(ctx context.Context, method, at string) ([]byte, error) {
