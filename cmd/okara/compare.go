@@ -52,7 +52,7 @@ Exit codes: 0 done, 2 usage, 3 version not found, 5 denied.`,
 			c.From = sides[0].Version
 			c.To = sides[1].Version
 			c.Differences = append(c.Differences, description.Compare(sides[0], sides[1])...)
-			return reg.PrintResult(c, c.text())
+			return reg.PrintResult(c, c.formatText())
 		},
 	}
 	server.Add(cmd.Flags())
@@ -77,7 +77,7 @@ func readDescription(ctx context.Context, reg *cli.Registries, server cli.Server
 	return *s.Description, nil
 }
 
-func (c compared) text() string {
+func (c compared) formatText() string {
 	if len(c.Differences) == 0 {
 		return fmt.Sprintf("%s: nothing that callers use differs between %s and %s", c.Address, c.From, c.To)
 	}

@@ -300,11 +300,11 @@ func describedRows(m artifact.DescribedModule) [][]string {
 		rows = append(rows, []string{"tool", tool + " " + m.CompatibleWith[tool]})
 	}
 	for _, v := range m.Variables() {
-		marks := joinMarks(mark{"required", v.Required}, mark{"sensitive", v.Sensitive}, mark{"ephemeral", v.Ephemeral}, mark{"const", v.Const}, mark{deprecation(v.Advice), v.Deprecated})
+		marks := joinMarks(mark{"required", v.Required}, mark{"sensitive", v.Sensitive}, mark{"ephemeral", v.Ephemeral}, mark{"const", v.Const}, mark{deprecationText(v.Advice), v.Deprecated})
 		rows = append(rows, []string{"input", joinFields(v.Name + " " + description.TypeLine(v.Type) + marks + " " + v.Description)})
 	}
 	for _, o := range m.Outputs {
-		marks := joinMarks(mark{"sensitive", o.Sensitive}, mark{"ephemeral", o.Ephemeral}, mark{deprecation(o.Deprecated), o.Deprecated != ""})
+		marks := joinMarks(mark{"sensitive", o.Sensitive}, mark{"ephemeral", o.Ephemeral}, mark{deprecationText(o.Deprecated), o.Deprecated != ""})
 		rows = append(rows, []string{"output", joinFields(o.Name + " " + description.TypeLine(o.Type) + marks + " " + o.Description)})
 	}
 	for _, p := range m.RequiredProviders {
@@ -332,7 +332,7 @@ func joinMarks(all ...mark) string {
 	return " (" + strings.Join(words, ", ") + ")"
 }
 
-func deprecation(why string) string {
+func deprecationText(why string) string {
 	return strings.TrimSuffix("deprecated: "+why, ": ")
 }
 

@@ -75,8 +75,8 @@ func Compare(before, now artifact.ModuleDescription) []Difference {
 	all := slices.Concat(compareVersions(before.Version, now.Version), CompareModules(before.Root, now.Root))
 	were := modulesByPath(before.Submodules)
 	are := modulesByPath(now.Submodules)
-	paths := kind{name: "submodule", added: always(New), removed: always(Breaks)}
-	all = append(all, paths.compare(partsOf(before.Submodules, submodulePart), partsOf(now.Submodules, submodulePart))...)
+	paths := kind{name: "submodule", added: alwaysHas(New), removed: alwaysHas(Breaks)}
+	all = append(all, paths.compareParts(partsOf(before.Submodules, submodulePart), partsOf(now.Submodules, submodulePart))...)
 	for path, was := range were {
 		is, ok := are[path]
 		if !ok || len(was.InputOrder)+len(was.Outputs) > 0 && len(is.InputOrder)+len(is.Outputs) == 0 {
@@ -94,13 +94,13 @@ func Compare(before, now artifact.ModuleDescription) []Difference {
 // CompareModules compares two versions of one module of a package, the worst difference first.
 func CompareModules(before, now artifact.DescribedModule) []Difference {
 	var all []Difference
-	add := func(k kind, before, now map[string]part) { all = append(all, k.compare(before, now)...) }
-	tool := kind{name: "tool", added: always(MayBreak), removed: always(New), changed: func(was, is part) string { return versionsEffect(was.versions, is.versions) }}
+	add := func(k kind, before, now map[string]part) { all = append(all, k.compareParts(before, now)...) }
+	tool := kind{name: "tool", added: alwaysHas(MayBreak), removed: alwaysHas(New), changed: func(was, is part) string { return versionsEffect(was.versions, is.versions) }}
 	add(tool, toolParts(before), toolParts(now))
 	add(kind{"provider", addedProvider, removedProvider, changedProvider}, partsOf(before.RequiredProviders, providerPart), partsOf(now.RequiredProviders, providerPart))
-	add(kind{"input", addedInput, always(Breaks), changedInput}, partsOf(before.Variables(), inputPart), partsOf(now.Variables(), inputPart))
-	add(kind{"output", always(New), always(Breaks), changedOutput}, partsOf(before.Outputs, outputPart), partsOf(now.Outputs, outputPart))
-	for mode, k := range map[string]kind{"managed": {"resource", always(New), always(MayBreak), nil}, "data": {"data source", always(New), always(New), nil}} {
+	add(kind{"input", addedInput, alwaysHas(Breaks), changedInput}, partsOf(before.Variables(), inputPart), partsOf(now.Variables(), inputPart))
+	add(kind{"output", alwaysHas(New), alwaysHas(Breaks), changedOutput}, partsOf(before.Outputs, outputPart), partsOf(now.Outputs, outputPart))
+	for mode, k := range map[string]kind{"managed": {"resource", alwaysHas(New), alwaysHas(MayBreak), nil}, "data": {"data source", alwaysHas(New), alwaysHas(New), nil}} {
 		other := func(r artifact.DescribedResource) bool { return r.Mode != mode }
 		add(k, partsOf(slices.DeleteFunc(slices.Clone(before.Resources), other), resourcePart), partsOf(slices.DeleteFunc(slices.Clone(now.Resources), other), resourcePart))
 	}
@@ -116,8 +116,8 @@ func sortDifferences(all []Difference) {
 	})
 }
 
-// compare compares two sets of parts by name.
-func (k kind) compare(before, now map[string]part) []Difference {
+// compareParts compares two sets of parts by name.
+func (k kind) compareParts(before, now map[string]part) []Difference {
 	var all []Difference
 	add := func(name, change, detail, e string) {
 		all = append(all, Difference{What: k.name, Name: name, Change: change, Effect: e, Detail: detail, Breaking: e == Breaks})
@@ -138,7 +138,7 @@ func (k kind) compare(before, now map[string]part) []Difference {
 	return all
 }
 
-func always(e string) func(part) string { return func(part) string { return e } }
+func alwaysHas(e string) func(part) string { return func(part) string { return e } }
 
 // compareVersions tells that a major version is passed, which announces changes that break callers.
 func compareVersions(before, now string) []Difference {
@@ -305,10 +305,10 @@ func changedInput(was, is part) string {
 	if TypeLine(a.Type) != TypeLine(b.Type) {
 		effects = append(effects, typeEffect(a.Type, b.Type))
 	}
-	return worst(effects)
+	return worstEffect(effects)
 }
 
-func worst(effects []string) string {
+func worstEffect(effects []string) string {
 	return slices.MinFunc(effects, func(x, y string) int { return cmp.Compare(slices.Index(Effects(), x), slices.Index(Effects(), y)) })
 }
 
@@ -327,7 +327,7 @@ func typeEffect(before, now string) string {
 	switch {
 	case convert.GetConversionUnsafe(full, is) == nil && !full.Equals(is), convert.GetConversionUnsafe(least, is) == nil && !least.Equals(is):
 		return Breaks
-	case !accepts(is, full), !accepts(is, least), // of some values
+	case !acceptsType(is, full), !acceptsType(is, least), // of some values
 		convert.GetConversionUnsafe(is.WithoutOptionalAttributesDeep(), full) == nil && !full.Equals(is.WithoutOptionalAttributesDeep()): // an attribute is dropped in silence
 		return MayBreak
 	case was.Equals(is): // but for the default of an optional attribute
@@ -336,7 +336,7 @@ func typeEffect(before, now string) string {
 	return New
 }
 
-func accepts(t, given cty.Type) bool {
+func acceptsType(t, given cty.Type) bool {
 	return given.Equals(t) || convert.GetConversion(given, t) != nil
 }
 
@@ -401,7 +401,7 @@ func changedOutput(was, is part) string {
 	if a.Type != "" && TypeLine(a.Type) != TypeLine(b.Type) {
 		effects = append(effects, MayBreak)
 	}
-	return worst(effects)
+	return worstEffect(effects)
 }
 
 // maxDetail bounds one value of a difference, in bytes.

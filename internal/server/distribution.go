@@ -82,7 +82,7 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	if s := rec.Status(); r.Method == http.MethodPut && s == http.StatusCreated || r.Method == http.MethodDelete && s == http.StatusAccepted {
 		f.updateCaches(r)
 	}
-	push.finish(rec)
+	push.finishLater(rec)
 	return nil
 }
 

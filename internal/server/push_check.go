@@ -173,8 +173,8 @@ func (p *push) openStore() (*statebackend.Store, error) {
 	return p.f.o.Stores(p.ctx, p.it.State)
 }
 
-// finish does what others need not wait for, and completes a force-unlock.
-func (p *push) finish(rec *httpserve.Response) {
+// finishLater does what others need not wait for, and completes a force-unlock.
+func (p *push) finishLater(rec *httpserve.Response) {
 	if p != nil && p.later != nil {
 		p.later()
 	}
