@@ -52,8 +52,9 @@ func versionOf(m oci.Manifest) (addr.Version, bool) {
 	return v, err == nil
 }
 
-// Approve gives a candidate its version's tag: that of digest, or the only one. No candidate:
-// oci.ErrNotFound; without digest several different ones: oci.ErrExists, with their names.
+// Approve gives a candidate its version's tag: that of digest, or the only one. The error wraps
+// oci.ErrNotFound if there is none, and oci.ErrExists, naming them, if several differ and digest is
+// "".
 func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version, digest string) (Published, error) {
 	all, err := Candidates(ctx, r)
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// bidPrefix begins a bid's tag: okara-publish-<version>-<digest>-<nonce>, version, or version and
-// extended index, as 16 hex digits of a hash. With bidEnd behind it is withdrawn where the registry
-// does not delete.
+// bidPrefix begins a bid's tag, okara-publish-<version>-<digest>-<nonce>: the version, or the
+// version and the index that is extended, as 16 hex digits of their hash. A further tag with the
+// suffix bidEnd marks a bid as withdrawn that the registry cannot delete.
 const (
 	bidPrefix = "okara-publish-"
 	bidEnd    = "-x"
@@ -31,7 +31,8 @@ const (
 	bidDigest = sha256.Size * 2
 )
 
-// artifactBid is a bid's type. Each is unique, so that deleting by digest removes no other tag.
+// artifactBid is the type of a bid's manifest, each unique: deleting by digest removes no other
+// tag.
 const (
 	artifactBid = "application/vnd.okara.publication.v1"
 	annBid      = "vnd.okara.publication"
@@ -88,7 +89,7 @@ func (b *bid) takeName() (err error) {
 	return err
 }
 
-// keepClock learns the registry's clock from a list. changed: the own bid looks too old or new.
+// keepClock learns the registry's clock from a list; changed: the own bid's age would be misjudged.
 func (b *bid) keepClock(list oci.TagList) (changed bool) {
 	if list.Date.IsZero() || list.Cached {
 		return false
@@ -123,7 +124,8 @@ func (b *bid) writeBid(ctx context.Context) error {
 
 func (b *bid) digest() string { return b.root.Digest.Encoded() }
 
-// publishers returns the digests of bids for a number that is extended, which may still be written.
+// publishers returns the digests of active bids for the number of a version that is extended: who
+// made one may still write the index from before.
 func (b *bid) publishers(ctx context.Context, tags []string) []string {
 	if b.replaces == "" {
 		return nil
@@ -208,8 +210,8 @@ func bidFor(tag, hash string) (digest string, ok bool) {
 	return rest[:bidDigest], true
 }
 
-// withdraw removes the bid, or with say marks it as ended. What is left blocks other manifests
-// until the version exists.
+// withdraw removes the bid, or, if that is uncertain and say is set, marks it as ended. One that is
+// left blocks other manifests until the version exists.
 func (b *bid) withdraw(ctx context.Context, say bool) {
 	if b.gone {
 		return
@@ -229,8 +231,9 @@ func (b *bid) withdraw(ctx context.Context, say bool) {
 // maxBidsRead bounds how many bids one call looks at.
 const maxBidsRead = 100
 
-// dropBids removes bids of publishers that were killed, or could not. For a missing version one may
-// be about to write. It ends at the registry's first refusal.
+// dropBids removes bids for existing versions, whose publishers were killed or could not delete
+// them. The publisher of a missing version may be about to write it. It ends at the registry's
+// first refusal.
 func dropBids(ctx context.Context, l *Listing) {
 	there := map[string]bool{}
 	for _, v := range l.Versions {
@@ -252,7 +255,7 @@ func dropBids(ctx context.Context, l *Listing) {
 	}
 }
 
-// isLiving reports whether a bid, or its end, may count: no platforms are added meanwhile.
+// isLiving reports whether a provider's bid, or its end, may count: it may be adding platforms.
 func isLiving(ctx context.Context, l *Listing, tag string) bool {
 	if l.Kind == addr.KindModule {
 		return false

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// RebuildCatalog adds modules and providers with a version to the catalog, of the whole registry
-// below the prefix without items, and returns how many.
+// RebuildCatalog adds items that have a version to the catalog, or, without items, all modules and
+// providers of the registry below the prefix, and returns how many it added.
 func (d *Depot) RebuildCatalog(ctx context.Context, items []addr.Item) (int, error) {
 	if len(items) == 0 {
 		repositories, err := d.o.Client.Repositories(ctx)
@@ -43,7 +43,7 @@ func (d *Depot) RebuildCatalog(ctx context.Context, items []addr.Item) (int, err
 	return n, nil
 }
 
-// AddTitled is [Depot.AddToCatalog] with a module's address as a version has it.
+// AddTitled is [Depot.AddToCatalog] with a module's address as the version of tag has it, if any.
 func (d *Depot) AddTitled(ctx context.Context, it addr.Item, tag string) error {
 	title := ""
 	if it.Kind == addr.KindModule {

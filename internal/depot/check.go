@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Candidate is an artifact by digest, without a version tag yet.
+// Candidate is an artifact that the registry has by digest, without a version's tag yet.
 type Candidate struct {
 	Repo     *oci.Repo
 	Root     oci.Manifest
@@ -22,8 +22,8 @@ type Candidate struct {
 	Signers  []string        // IDs of the keys that signed SHA256SUMS
 }
 
-// Check decides whether an artifact becomes its version. An error holds it back, under a candidate
-// tag, to be approved.
+// Check decides whether an artifact becomes its version. An error holds it back, with only a
+// candidate tag, by which it can be approved.
 type Check func(ctx context.Context, x Candidate) error
 
 // HeldError means that a check held an artifact back, and says why.

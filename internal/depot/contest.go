@@ -30,7 +30,7 @@ const (
 	bidExpires = 10 * time.Minute
 )
 
-// How often and when a list is read again, for the own bid, and until rivals withdraw.
+// How often, after what pauses, a list is read again for the own bid, and until rivals withdraw.
 const (
 	bidUnlisted   = 7 // 12.7 s in all
 	bidRivals     = 5 // 6.2 s in all
@@ -38,9 +38,10 @@ const (
 	bidRivalPause = 200 * time.Millisecond
 )
 
-// PutVersion gives a manifest a version's tag, once: of concurrent publishers one succeeds, others
-// get ErrTaken, or a *RivalError if there is none yet. A number that named other content gives a
-// *ConflictError. l is the list from before. The time of a new version is recorded.
+// PutVersion gives a manifest in the registry a version's tag, once: of concurrent publishers of
+// different ones one succeeds, others get ErrTaken, or a *RivalError if the tag does not exist yet.
+// A number that named other content gives a *ConflictError. l is the list from before, with the
+// numbers used. The publish time of a new version is recorded.
 func PutVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) (warnings []string, err error) {
 	return putNew(ctx, l, v, m, putOptions{})
 }
@@ -65,17 +66,17 @@ type putOptions struct {
 	// fresh: the registry has the blobs, not the manifest, which comes with its tag; the bid shows
 	// whether unsigned ones are served.
 	fresh bool
-	// replaces is the index that m extends, or "". If the version has another: ErrTaken.
+	// replaces is the index that m extends; "": the version is new. If it names another: ErrTaken.
 	replaces digest.Digest
 	// edition: the version gets the tag of its edition as well.
 	edition bool
 	own     putOwn
-	// written is called once the version exists, while others see the bid. l is from before; old:
-	// without the bid.
+	// written is called once the version exists, while others still see the bid. l is the list from
+	// before; old means that it lacks the bid.
 	written func(l *Listing, root oci.Manifest, old bool) (warnings []string)
 }
 
-// putOwn says what bids of the same content are, made at another time or commit.
+// putOwn says what bids for other manifests of the same content are, of another time or commit.
 type putOwn int
 
 const (
@@ -91,8 +92,8 @@ func (e *begunError) Error() string {
 	return "the publication of " + e.theirs.Digest.String() + " was started"
 }
 
-// putContent is putNew for whom the content counts: what somebody began with it is finished. root
-// is the version's manifest.
+// putContent is putNew if only the content counts: a publication of it that somebody began is
+// finished. root is the version's manifest.
 func putContent(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o putOptions) (root oci.Manifest, warnings []string, err error) {
 	o.own = isBegun
 	warnings, err = putNew(ctx, l, v, m, o)
@@ -104,7 +105,7 @@ func putContent(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest,
 	return m, warnings, err
 }
 
-// putVersion is PutVersion without the time. before is the last list before the write.
+// putVersion is PutVersion without recording the time. before is the last list before the write.
 func putVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o putOptions) (before *Listing, warnings []string, err error) {
 	r := l.Repository
 	tag := v.Tag()
@@ -168,8 +169,9 @@ func (b *bid) writeVersion(ctx context.Context, look bool) (done bool, err error
 	return done, fmt.Errorf("%s:%s still points to %s: %w", b.repo, b.version.Tag(), back.Digest, errors.Join(oci.ErrExists, putErr)) // immutable tags
 }
 
-// awaitAlone returns nil once a list shows the bid and no active one for another manifest. Of
-// several the smallest digest waits for the others. shown is false if no list had the bid.
+// awaitAlone returns nil once a list shows the bid and no active one for another manifest. It
+// checks the version only if the list has it. Of several bidders the smallest digest waits for the
+// others to withdraw. shown is false if no list had the bid.
 func (b *bid) awaitAlone(ctx context.Context) (shown bool, err error) {
 	unlisted := 0
 	waited := 0
@@ -239,7 +241,8 @@ func (b *bid) awaitAlone(ctx context.Context) (shown bool, err error) {
 	}
 }
 
-// checkRemoved refuses to extend what was removed, or may still be: see withdrawVersion.
+// checkRemoved refuses to extend a version that was removed, or may still be although that was
+// taken back: see withdrawVersion.
 func (b *bid) checkRemoved() error {
 	e := b.list.lastRemoval(b.version)
 	if b.replaces == "" || e == nil {
@@ -282,7 +285,7 @@ func (b *bid) waitForRival(ctx context.Context, rival string) error {
 	return &RivalError{Repository: b.repo.String(), Tag: b.version.Tag(), Theirs: "sha256:" + rival, Ours: b.root.Digest.String()}
 }
 
-// RivalError: another manifest is about to be the version. It wraps oci.ErrExists.
+// RivalError means that another manifest is about to be the version. It wraps oci.ErrExists.
 type RivalError struct {
 	Repository, Tag string
 	Theirs, Ours    string // digests of the manifests
@@ -295,9 +298,9 @@ func (e *RivalError) Error() string {
 
 func (e *RivalError) Unwrap() error { return oci.ErrExists }
 
-// putOnce writes a tag that must not move; another manifest there is ErrTaken. Concurrent writers
-// notice each other if one reads after the other wrote, as look asks; a tag named by its manifest
-// needs none. done is false if it may appear later.
+// putOnce writes a tag that must not move, unless it exists; another manifest there is ErrTaken.
+// Two writers notice each other only if one reads after the other wrote, as look asks; a tag named
+// after its manifest needs no look. done is false if the tag may appear later.
 func putOnce(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, look bool) (done bool, err error) {
 	switch have, err := r.Resolve(ctx, tag); {
 	case err == nil && have.Digest == m.Digest:
@@ -323,7 +326,7 @@ func putOnce(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, look 
 	return true, err
 }
 
-// keepManifest tags a manifest by its name against garbage collection.
+// keepManifest gives a manifest a tag that is named after it, against garbage collection.
 func keepManifest(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) error {
 	_, err := putOnce(ctx, r, tag, m, true)
 	return err

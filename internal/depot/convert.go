@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// ConvertModule publishes another tool's package with all layers, and its source's annotations.
+// ConvertModule publishes another tool's package with all layers, and keeps its source annotations.
 func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, to addr.ModuleVersion, o ModuleOptions) (Published, error) {
 	m, err := from.Fetch(ctx, ref)
 	if err != nil {

@@ -68,7 +68,7 @@ type Published struct {
 	Existing      bool     `json:"existing"` // the same content existed before
 	Warnings      []string `json:"warnings,omitempty"`
 
-	// Of an existing provider: platforms added, and wanted ones that the origin lacks.
+	// Of an existing version of a provider: platforms added, and wanted ones that the origin lacks.
 	Added  []addr.Platform `json:"added,omitempty"`
 	Absent []addr.Platform `json:"absent,omitempty"`
 
@@ -78,7 +78,7 @@ type Published struct {
 // String returns repository:tag@digest.
 func (p Published) String() string { return p.Repository + ":" + p.Tag + "@" + p.Digest }
 
-// ConflictError: a version has other content, or its number was used. It wraps oci.ErrExists.
+// ConflictError means that a version has other content or a used number. It wraps oci.ErrExists.
 type ConflictError struct {
 	Repository, Tag string
 	Stored, Offered string                // content digests; Stored is the manifest digest if no content digest is recorded, "" if the tag does not exist; of a provider that differs only in them its protocols
@@ -111,7 +111,7 @@ func (e *ConflictError) Error() string {
 
 func (e *ConflictError) Unwrap() error { return oci.ErrExists }
 
-// WithoutNext removes the next free version: an origin chooses its numbers.
+// WithoutNext removes the next free version from a conflict: an origin chooses its numbers.
 func WithoutNext(err error) error {
 	if conflict, ok := errors.AsType[*ConflictError](err); ok {
 		conflict.Next = addr.Version{}
@@ -143,7 +143,7 @@ func (d *Depot) Repo(name string) (*oci.Repo, error) {
 // ErrTaken means that a tag already names another manifest.
 var ErrTaken = errors.New("tag points to another manifest")
 
-// listInCatalog adds an item, unless seen recently. A failure is a warning.
+// listInCatalog adds an item, unless its entry was seen recently. A failure is a warning.
 func listInCatalog(ctx context.Context, d *Depot, it addr.Item, title string) []string {
 	repository := it.Repository(d.o.Layout)
 	d.mu.Lock()

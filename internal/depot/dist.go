@@ -124,8 +124,8 @@ func (d *dist) findFile(names ...string) string {
 // manifestFile is the name of the registry manifest in the source of a provider.
 const manifestFile = "terraform-registry-manifest.json"
 
-// registryManifest reads a release's manifest and protocols. GoReleaser lists it in SHA256SUMS as
-// PREFIX_manifest.json, and leaves it above the folder.
+// registryManifest reads a release's registry manifest, if any, and its protocols. GoReleaser lists
+// it in SHA256SUMS as PREFIX_manifest.json, and leaves it above the folder of the release.
 func (d *dist) registryManifest(plan *ProviderPlan, o ProviderOptions) error {
 	listed := d.stem + "manifest.json"
 	sum := plan.sums[listed]
@@ -238,7 +238,7 @@ func (o ProviderOptions) signers() []*signing.Key {
 	return append([]*signing.Key{o.SignKey}, o.AlsoSign...)
 }
 
-// sign returns a packet a key; clients skip unknown ones.
+// sign returns one signature packet for each key; clients skip those of unknown keys.
 func (o ProviderOptions) sign(message []byte) ([]byte, error) {
 	var packets []byte
 	for _, k := range o.signers() {

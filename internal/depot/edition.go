@@ -17,7 +17,7 @@ type Policy string
 const (
 	// PolicyImmutable refuses it.
 	PolicyImmutable Policy = "immutable"
-	// PolicyEditions, for modules, makes new content the version, the old one an edition.
+	// PolicyEditions, for modules, makes new content the version; the old is kept as an edition.
 	PolicyEditions Policy = "editions"
 )
 
@@ -41,9 +41,9 @@ func (p Policy) policyFor(v addr.Version) Policy {
 }
 
 // pushEdition points the version at m, which is there by digest. Contents before and after get
-// edition names first, so nothing is collected, and the last of concurrent ones wins. A new version
-// is written as any, against rivals, or finished if begun; root is its manifest. Each move is
-// recorded.
+// edition names first, so nothing is collected, and the last of concurrent ones wins, the other is
+// an edition. A new version is written as any, against rivals, or finished if begun; root is its
+// manifest. Each move is recorded: a number is what it moved to last.
 func pushEdition(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) (root oci.Manifest, warnings []string, err error) {
 	before, err := l.Repository.Fetch(ctx, v.Tag())
 	if errors.Is(err, oci.ErrNotFound) {
@@ -81,7 +81,7 @@ func moveVersion(ctx context.Context, l *Listing, v addr.Version, before, m oci.
 	return []string{fmt.Sprintf("another publisher moved %s to %s at the same time; yours was stored as an edition", v, after.Digest)}, nil
 }
 
-// tagEdition names m's edition. Another manifest of that name was published so, or 48 bits collide.
+// tagEdition gives m its edition's name. Another manifest was published so, or 48 bits collide.
 func tagEdition(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) (addr.Version, error) {
 	edition, err := v.WithEdition(m.Digest.Encoded())
 	if err == nil && !l.hasVersion(edition) {

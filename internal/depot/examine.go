@@ -24,8 +24,8 @@ type Finding struct {
 // danglingTag describes a tag that was written only partially.
 const danglingTag = "the registry lists the tag but returns 404 for it"
 
-// ExamineAll examines items, or the catalog's, and returns how many. An entry without a version is
-// a finding.
+// ExamineAll examines items, or the catalog's if there are none, and returns how many. An entry
+// without a version is a finding.
 func (d *Depot) ExamineAll(ctx context.Context, items []addr.Item, deep bool) (findings []Finding, examined int, err error) {
 	listed := len(items) == 0
 	if listed {
@@ -79,8 +79,9 @@ func catalogFinding(d *Depot, tag, problem, remedy string) Finding {
 	return Finding{d.o.Client.Host() + "/" + d.o.Layout.CatalogRepo(), tag, problem, remedy}
 }
 
-// Examine looks for what makes clients fail: tags that OpenTofu misreads, other artifacts, packages
-// unlike their signed hashes, missing platforms. With deep every blob is read and hashed.
+// Examine looks for what makes clients fail: tags that OpenTofu takes for versions, artifacts of
+// another kind, packages unlike their signed hashes, platforms that newer versions lack. With deep
+// every blob is read, and hashes and sizes are recomputed.
 func (d *Depot) Examine(ctx context.Context, item addr.Item, deep bool) ([]Finding, error) {
 	l, err := d.Versions(ctx, item)
 	if err != nil {

@@ -98,8 +98,9 @@ func retryWhileExtended(f func() (Published, error)) (out Published, err error) 
 	return out, err
 }
 
-// moveIndex points the version at next, the old index tagged. Of several that extend one index one
-// writes, the others get errMoved. Signatures and reports stay the old one's, by digest.
+// moveIndex tags the old index and points the version at next. Of several that extend one index one
+// writes, the others get errMoved. Signatures and reports stay with the old one, whose digest they
+// name.
 func (x providerPush) moveIndex(ctx context.Context, previous oci.Descriptor, next oci.Manifest) (warnings []string, err error) {
 	old, err := x.repo.Fetch(ctx, previous.Digest.String())
 	if err != nil {

@@ -31,8 +31,9 @@ func (l Lacking) warnings() (warnings []string) {
 	return warnings
 }
 
-// LackingPlatforms compares a mirrored version, of digest found, with wanted, or all of the origin.
-// No version: oci.ErrNotFound. The origin is asked only if something is missing or nothing named.
+// LackingPlatforms compares a mirrored version with the wanted platforms; none are all of the
+// origin. found is its index's digest; without one the error wraps oci.ErrNotFound. The origin is
+// asked only if platforms are missing or wanted is empty.
 func LackingPlatforms(ctx context.Context, r *oci.Repo, src Source, p addr.Provider, v addr.Version, wanted []addr.Platform) (found digest.Digest, l Lacking, err error) {
 	stored, err := storedProvider(ctx, r, v.Tag())
 	if err != nil {
@@ -85,7 +86,7 @@ func platformsOf(x artifact.ProviderIndex) []addr.Platform {
 	return platforms
 }
 
-// mirrorAgain compares a mirrored version with its origin, and adds platforms.
+// mirrorAgain compares a mirrored version with its origin, if wanted, and adds what it lacks.
 func mirrorAgain(ctx context.Context, d *Depot, x providerPush, src Source, stored artifact.ProviderIndex, o MirrorOptions) (Published, error) {
 	out := Published{Repository: x.repo.String(), Tag: x.version.Tag(), Digest: stored.Index.Digest.String(), Existing: true}
 	lacking, err := lackingOf(ctx, stored, src, x.provider, x.version, o.Platforms)
@@ -108,8 +109,8 @@ func mirrorAgain(ctx context.Context, d *Depot, x providerPush, src Source, stor
 	return grown, err
 }
 
-// growMirror adds an origin's platforms. A signed SHA256SUMS stays, and must list them with these
-// hashes, else a [*ConflictError]. Without signature the origin's proof counts.
+// growMirror adds an origin's platforms. A signed SHA256SUMS stays, and must list them with the
+// origin's hashes, else a [*ConflictError]. Without a signature the origin's proof counts.
 func growMirror(ctx context.Context, d *Depot, x providerPush, src Source, stored artifact.ProviderIndex, platforms []addr.Platform, o MirrorOptions) (Published, error) {
 	packages, err := packagesOf(ctx, src, x.provider, x.version, platforms)
 	if err != nil {
@@ -188,7 +189,7 @@ func (p *ProviderPlan) remakeSums(ctx context.Context, r *oci.Repo, stored artif
 	return nil
 }
 
-// HasGrown reports whether next is before with more platforms.
+// HasGrown reports whether the index of digest next is that of before with more platforms.
 func HasGrown(ctx context.Context, r *oci.Repo, before, next string) (bool, error) {
 	old, err := storedProvider(ctx, r, before)
 	if err != nil || old == nil {

@@ -27,7 +27,7 @@ func (o ModuleOptions) latestMover(ctx context.Context, v addr.Version) func(l *
 	}
 }
 
-// withLatest moves latest, if asked for, and adds warnings to p.
+// withLatest moves the tag latest, unless o.NoLatest, and adds warnings to p.
 func (p Published) withLatest(ctx context.Context, l *Listing, o ModuleOptions) Published {
 	if !o.NoLatest {
 		p.Warnings = append(p.Warnings, MoveLatest(ctx, l)...)
@@ -36,8 +36,8 @@ func (p Published) withLatest(ctx context.Context, l *Listing, o ModuleOptions) 
 }
 
 // pointLatest points "latest" at a new version, in one request, if the list before had no higher
-// release and no other publisher. Of two the later one sees the other's bid, removed after that one
-// moved the tag, and lists anew.
+// release and no other publisher. Of two the later one sees the other's bid, which is removed only
+// after that one moved the tag, and lists anew.
 func pointLatest(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) []string {
 	own := bidPrefix + numberHash(addr.KindModule, v)
 	bidOfOther := func(tag string) bool { return strings.HasPrefix(tag, bidPrefix) && !strings.HasPrefix(tag, own) }
@@ -58,7 +58,8 @@ func (l *Listing) release() (v addr.Version, ok bool) {
 }
 
 // MoveLatest points "latest", a module's only moving tag, at the highest release that is not
-// withdrawn, or removes it. l is from before, or empty. A refusal is a warning.
+// withdrawn, or removes it. l is from before, its events are not read again, or empty. A refusal is
+// a warning.
 func MoveLatest(ctx context.Context, l *Listing) []string {
 	r := l.Repository
 	l, err := ReadListing(ctx, r, l.Kind, l)

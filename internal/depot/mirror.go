@@ -115,7 +115,7 @@ func (d *Depot) mirrorProvider(ctx context.Context, src Source, x providerPush, 
 	return out, err
 }
 
-// mirrorDocs adds an origin's documentation, unsigned, or a warning.
+// mirrorDocs adds an origin's documentation, unsigned; what cannot be read is a warning.
 func (p *ProviderPlan) mirrorDocs(ctx context.Context, provider addr.Provider, v addr.Version, pkg upstream.Package) error {
 	if pkg.Docs == nil {
 		return nil
@@ -130,7 +130,7 @@ func (p *ProviderPlan) mirrorDocs(ctx context.Context, provider addr.Provider, v
 	return nil
 }
 
-// Refused: content was rejected for what it is, or its signer.
+// Refused reports whether content was rejected for itself or its signer, not by failing storage.
 func Refused(err error) bool {
 	for _, reason := range []error{
 		trust.ErrUnsigned, trust.ErrUntrusted, signing.ErrBadSignature, signing.ErrUnknownKey, signing.ErrExpiredKey, signing.ErrEarlyKey, signing.ErrRevokedKey, signing.ErrSums,
@@ -157,7 +157,7 @@ func wantedPlatforms(ctx context.Context, src Source, p addr.Provider, v addr.Ve
 	return have, err
 }
 
-// packagesOf asks for each platform; all must have one SHA256SUMS.
+// packagesOf asks for each platform; all answers must have the same SHA256SUMS.
 func packagesOf(ctx context.Context, src Source, p addr.Provider, v addr.Version, platforms []addr.Platform) ([]upstream.Package, error) {
 	packages := make([]upstream.Package, len(platforms))
 	g, gctx := errgroup.WithContext(ctx)
@@ -182,8 +182,8 @@ func packagesOf(ctx context.Context, src Source, p addr.Provider, v addr.Version
 	return packages, nil
 }
 
-// planMirror takes the origin's proof: a signed SHA256SUMS that agrees with what it announces, or
-// none if the options allow it.
+// planMirror takes the origin's proof: a signed SHA256SUMS that agrees with what it announces of
+// each package, or none if the options allow it.
 func planMirror(p addr.Provider, v addr.Version, packages []upstream.Package, o MirrorOptions) (*ProviderPlan, error) {
 	first := packages[0]
 	plan := &ProviderPlan{Protocols: first.Protocols}
@@ -321,11 +321,12 @@ type Fetched struct {
 	Annotations map[string]string
 }
 
-// FetchModule writes a module into the empty dir, unless whole maybe without what is beside it.
+// FetchModule writes a module into the empty dir; unless whole, it may leave out what is beside it.
 type FetchModule func(ctx context.Context, dir string, whole bool) (Fetched, error)
 
-// MirrorModule stores a version of somebody else's module; an existing one without a fetch, unless
-// o.Compare. Of a package only the module's directory is stored, or all if it uses what is beside.
+// MirrorModule stores a version of somebody else's module; one that exists needs no fetch, unless
+// o.Compare. Of a package only the module's directory is stored, or all if it calls others, or has
+// links, beside it.
 func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch FetchModule, o ModuleOptions) (Published, error) {
 	r, err := d.Repo(d.o.Layout.Module(m.Module))
 	if err != nil {
@@ -376,7 +377,7 @@ func withFetched(ctx context.Context, d *Depot, m addr.ModuleVersion, fetch Fetc
 // errBeside means that a module needs files beside its directory.
 var errBeside = errors.New("the module needs more than its directory")
 
-// withTree is withFetched for the module's directory or all; errBeside: that is not enough.
+// withTree is withFetched for the module's directory or all; errBeside if the former is not enough.
 func withTree(ctx context.Context, d *Depot, m addr.ModuleVersion, fetch FetchModule, whole bool, o ModuleOptions, do func(*ModulePlan, ModuleOptions) error) (err error) {
 	dir, remove, err := files.TempDir(d.o.TempDir)
 	if err != nil {
@@ -410,8 +411,8 @@ func withTree(ctx context.Context, d *Depot, m addr.ModuleVersion, fetch FetchMo
 	return do(plan, o)
 }
 
-// sameProvider returns nil if an existing version has the origin's zips, of wanted platforms, else
-// a [*ConflictError] about the first.
+// sameProvider returns nil if an existing version has the origin's zips, of wanted platforms that
+// both have, else a [*ConflictError] about the first that differs.
 func sameProvider(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex, src Source, p addr.Provider, v addr.Version, wanted []addr.Platform) error {
 	wanted, err := wantedPlatforms(ctx, src, p, v, wanted)
 	if err != nil {
@@ -435,7 +436,7 @@ func sameProvider(ctx context.Context, r *oci.Repo, stored artifact.ProviderInde
 	return nil
 }
 
-// compareZip returns a zip's digest here and at the origin, downloaded if none is announced.
+// compareZip returns a zip's digest here and at the origin, by download if that announces no hash.
 func compareZip(ctx context.Context, r *oci.Repo, stored artifact.ProviderPlatform, pkg upstream.Package) (have, offered string, err error) {
 	if pkg.Zh == "" && pkg.H1 != "" && stored.H1 != "" {
 		return stored.H1, pkg.H1, nil

@@ -24,8 +24,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// maxFluxTar is the tar above which tofu-controller's runner refuses a module by default (4 MiB a
-// message).
+// maxFluxTar is the size in bytes of a tar above which tofu-controller's runner refuses a module by
+// default (4 MiB for the message with it).
 const maxFluxTar = 3_670_016
 
 // ErrNoModule means that a package contains no module.
@@ -121,8 +121,8 @@ func planTree(tree fs.FS, listed *archive.Tree, m addr.ModuleVersion, o ModuleOp
 	return p, nil
 }
 
-// checkCalls refuses calls of modules that are not in the package, or warns of what users do not
-// reach, or cannot change. What tools install from git with submodules is refused.
+// checkCalls refuses calls of local modules that are not in the package, or warns of those that
+// users do not reach, or cannot change. What tools install from git with submodules is refused.
 func (p *ModulePlan) checkCalls(tree fs.FS, v *description.Module, o ModuleOptions) error {
 	var refused []error
 	var empty []string
@@ -182,8 +182,8 @@ func hasModule(t *archive.Tree, dir string) bool {
 	})
 }
 
-// PublishModule stores a tree as a version. Existing content succeeds, unpushed and unparsed; other
-// content is a *ConflictError.
+// PublishModule stores a tree as a version. The same content again succeeds without a push or
+// parsing; other content is a *ConflictError.
 func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleOptions) (Published, error) {
 	o.Policy = o.Policy.policyFor(m.Version)
 	listed, err := listTree(ctx, tree, m, o)
@@ -214,7 +214,7 @@ type standing struct {
 	lost    []oci.Descriptor // parts of an existing version that are missing
 }
 
-// standingOf compares a tree with the registry; its error is publishing's conflict.
+// standingOf compares a tree with the registry; its error is the conflict of publishing.
 func standingOf(ctx context.Context, d *Depot, m addr.ModuleVersion, tree *archive.Tree, o ModuleOptions) (standing, error) {
 	contentDigest, err := tree.ContentDigest(ctx)
 	if err != nil {
@@ -309,12 +309,12 @@ func pushModule(ctx context.Context, d *Depot, m addr.ModuleVersion, plan *Modul
 	return Published{}, errors.Join(oci.ErrExists, err)
 }
 
-// isPlain: the version is visible without a check, and never changes.
+// isPlain reports whether a version is visible without a check, and never changes.
 func (o ModuleOptions) isPlain() bool { return o.Check == nil && o.Policy != PolicyEditions }
 
-// pushNew publishes without a check: blobs, then the manifest with its tag. A registry refuses
-// missing blobs, so small ones go without HEAD, the empty config not at all beside a version; if
-// one is missing, each gets a HEAD.
+// pushNew publishes without a check: blobs, then the manifest with its tag. A registry refuses one
+// whose blobs are missing, so small ones go without HEAD, the empty config not at all if a version
+// has it; if one is missing after all, each gets a HEAD.
 func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o ModuleOptions) (root oci.Manifest, warnings []string, err error) {
 	r := l.Repository
 	put := putOptions{fresh: true, written: o.latestMover(ctx, v)}
@@ -336,7 +336,7 @@ func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o 
 	return putContent(ctx, l, v, root, put)
 }
 
-// pushChecked publishes a version that its check approved, or an edition.
+// pushChecked publishes a version once its check approved it, or as an edition.
 func pushChecked(ctx context.Context, l *Listing, v addr.Version, out Published, a oci.Artifact, packed *archive.Packed, o ModuleOptions) (Published, error) {
 	r := l.Repository
 	a.New = !slices.Contains(l.Tags, v.Tag())
@@ -362,7 +362,7 @@ func pushChecked(ctx context.Context, l *Listing, v addr.Version, out Published,
 	return out.withLatest(ctx, l, o), nil
 }
 
-// ModuleThere tells what publishing would do: existing, or a *ConflictError.
+// ModuleThere reports whether the content exists; its error is publishing's *ConflictError.
 func (d *Depot) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *ModulePlan, o ModuleOptions) (existing bool, err error) {
 	contentDigest, err := plan.Tree.ContentDigest(ctx)
 	if err != nil {
@@ -391,7 +391,8 @@ func (l *Listing) completeExisting(ctx context.Context, v addr.Version, out Publ
 	return out, l.Taken(v)
 }
 
-// isDirOf: the stored module is in the same directory, if that was recorded.
+// isDirOf reports whether the stored module's directory is the same, or, without an origin,
+// unrecorded.
 func (o ModuleOptions) isDirOf(stored artifact.ModuleManifest) bool {
 	if o.fromOrigin {
 		return path.Clean(stored.Dir()) == path.Clean(o.Dir)

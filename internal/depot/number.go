@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// A number is used once: readable, it names the same content, or nothing. The yank that removed a
-// tag is the record, see [Listing.lastRemoval], even when taken back.
+// A number is used once: after it was readable, it names the same content, or nothing. The yank
+// that removed a tag is the record, see [Listing.lastRemoval], also when it was taken back.
 
 // numberOf returns what is unique among versions of a kind: the tools compare modules without what
 // follows "+", providers whole.
@@ -67,8 +67,8 @@ func (l *Listing) duplicateOf(v addr.Version) addr.Version {
 	return addr.Version{}
 }
 
-// hide moves versions to Hidden that were published beside another of their number. One without a
-// time may be younger than any.
+// hide moves versions to Hidden that others, or an earlier okara, published beside one of their
+// number. One without a recorded time may be younger than any.
 func (l *Listing) hide() {
 	if l.Kind != addr.KindModule {
 		return
@@ -118,8 +118,8 @@ func (l *Listing) publishedBefore(a, b addr.Version) bool {
 	return a.Compare(b) < 0
 }
 
-// fixedContent returns what never changes: a module's tar and installed folder, or a provider's
-// zips; "" if not recorded.
+// fixedContent returns what never changes: a module's tar and the folder that is installed, or a
+// provider's zips; empty if not recorded.
 func fixedContent(m oci.Manifest) []string {
 	if module, err := artifact.ParseModule(m); err == nil {
 		content := strings.Fields(module.ContentDigest)
@@ -139,10 +139,10 @@ func fixedContent(m oci.Manifest) []string {
 	return parts
 }
 
-// recordsNoFolder is a module's content in records before 0.1.0, without folder.
+// recordsNoFolder is the length of a module's content in records before 0.1.0, without its folder.
 const recordsNoFolder = 1
 
-// hasContentOf: two manifests lead to the same files, as stored.
+// hasContentOf reports whether two manifests of a version lead to the same files, as stored.
 func hasContentOf(a, b oci.Manifest) bool {
 	if module, err := artifact.ParseModule(a); err == nil {
 		other, err := artifact.ParseModule(b)
@@ -152,7 +152,7 @@ func hasContentOf(a, b oci.Manifest) bool {
 	return addsPlatforms(a, b) && addsPlatforms(b, a)
 }
 
-// ShareFiles: of two manifests one has all files of the other, so both can be one version.
+// ShareFiles reports whether one manifest has all files of the other: both can be one version.
 func ShareFiles(a, b oci.Manifest) bool {
 	has, other := fixedContent(a), fixedContent(b)
 	return len(has) > 0 && len(other) > 0 && (hasAll(has, other) || hasAll(other, has))
@@ -211,9 +211,9 @@ func (l *Listing) checkNumber(ctx context.Context, v addr.Version, m oci.Manifes
 	return nil
 }
 
-// readRecords returns what is recorded of a version without tag, as removals: by an event, and
-// times. The first is what it named last. A provider has all files of any; a module, which moves
-// between editions, the last one's.
+// readRecords returns what is recorded of a version whose tag is gone, as removals: by such an
+// event, and publish times. The first is what it named last. A provider has all files of any; of a
+// module, which moves between editions, only the last counts.
 func readRecords(ctx context.Context, l *Listing, v addr.Version) (records []evidence.StatusEvent, err error) {
 	after := time.Time{}
 	if e := l.lastRemoval(v); e != nil {
@@ -266,7 +266,8 @@ func (l *Listing) checkDuplicate(v addr.Version) error {
 	return err
 }
 
-// Taken returns the conflict for a missing version whose number was used, or nil.
+// Taken returns the conflict for a missing version whose number a withdrawn one used, or one that
+// differs only after "+"; else nil.
 func (l *Listing) Taken(v addr.Version) error {
 	switch {
 	case l.hasVersion(v):

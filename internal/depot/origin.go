@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Source provides packages of an origin; package upstream has each kind.
+// Source provides packages of an origin; package upstream implements it for each kind of origin.
 type Source interface {
 	Versions(ctx context.Context, p addr.Provider) ([]addr.Version, error)
 	Platforms(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error)

@@ -48,7 +48,8 @@ type ProviderPlan struct {
 	metadata artifact.ProviderMetadata
 }
 
-// Texts returns a release's files but packages: sums, signature, registry manifest, documentation.
+// Texts returns a release's files but packages: SHA256SUMS, and, if present, its signature,
+// registry manifest and packed documentation.
 func (p *ProviderPlan) Texts() map[string][]byte {
 	m := p.metadata
 	texts := map[string][]byte{m.ShasumsName: m.ShasumsBytes}
@@ -73,8 +74,8 @@ func (p *ProviderPlan) Keys() []string {
 	return keys
 }
 
-// PlanProvider checks a GoReleaser directory without a registry: zips, SHA256SUMS, signature,
-// registry manifest.
+// PlanProvider checks a GoReleaser directory without a registry: zips, SHA256SUMS, its signature,
+// and optionally the registry manifest.
 func PlanProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Version, o ProviderOptions) (*ProviderPlan, error) {
 	if o.Now.IsZero() {
 		o.Now = time.Now()
@@ -146,8 +147,8 @@ func (p *ProviderPlan) takeSignature(signature []byte, keys []signing.PublicKey,
 	return nil
 }
 
-// PublishProvider stores a directory as a version. The same zips succeed unpushed; others are a
-// *ConflictError.
+// PublishProvider stores a directory as a version. The same zips again succeed without a push;
+// others are a *ConflictError.
 func (d *Depot) PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Version, o ProviderOptions) (Published, error) {
 	r, err := d.Repo(p.Item().Repository(d.o.Layout))
 	if err != nil {
@@ -233,7 +234,7 @@ func (x providerPush) push(ctx context.Context) (Published, error) {
 	return Published{}, errors.Join(oci.ErrExists, err)
 }
 
-// buildArtifact builds manifests and collects blobs. Platforms in have come first.
+// buildArtifact builds manifests and collects blobs. Platforms of have, pushed before, come first.
 func (x providerPush) buildArtifact(packages []Package, have []artifact.ProviderPlatform) (oci.Artifact, error) {
 	p := x.provider
 	plan := x.plan

@@ -27,8 +27,8 @@ type Retention struct {
 }
 
 // Prunable returns what the retention removes, highest first. Yanked, unusable and replaced
-// versions do not count towards Keep: kept above the lowest that counts, removed below. What
-// clients choose is always kept. Editions are as their version.
+// versions do not count towards Keep: kept above the lowest that counts, removed below. The release
+// that clients choose is always kept. Editions are as their version.
 func (l *Listing) Prunable(r Retention) []addr.Version {
 	counts := func(v addr.Version) bool {
 		s := l.Status(v)
@@ -69,9 +69,10 @@ func (e *KeptError) Error() string {
 
 func (e *KeptError) Unwrap() error { return oci.ErrUnsupported }
 
-// PruneVersions yanks versions, then removes tags, or manifests that no other tag names; what it
-// could not is a [*KeptError]. Shared content stays; the registry collects the rest. Dead bids,
-// times and part tags of removed versions go too.
+// PruneVersions yanks versions, then removes their tags, or, if the registry deletes no tags, the
+// manifests that no other tag names; versions that it could not remove are a [*KeptError]. Shared
+// content stays; the registry collects the rest. Dead bids, times and part tags of removed versions
+// go too.
 func PruneVersions(ctx context.Context, l *Listing, versions []addr.Version) error {
 	dropBids(ctx, l)
 	named := partTags(ctx, l)
@@ -87,8 +88,8 @@ func PruneVersions(ctx context.Context, l *Listing, versions []addr.Version) err
 	return err
 }
 
-// partTags returns the versions that name a part, by its tag, a request a version if there are any.
-// If one cannot be read: nothing.
+// partTags returns the versions that name a part, by the part's tag, with a request a version if
+// any part has a tag. If one cannot be read, it returns nothing: what that needs is unknown.
 func partTags(ctx context.Context, l *Listing) map[string][]addr.Version {
 	named := map[string][]addr.Version{}
 	if !slices.ContainsFunc(l.Tags, func(tag string) bool { return strings.HasPrefix(tag, oci.PartPrefix) }) {
@@ -110,7 +111,7 @@ func partTags(ctx context.Context, l *Listing) map[string][]addr.Version {
 	return named
 }
 
-// dropPartTags removes part tags that only the gone versions name, as far as it can.
+// dropPartTags removes part tags that only the gone versions name, as far as the registry allows.
 func dropPartTags(ctx context.Context, l *Listing, named map[string][]addr.Version, gone []addr.Version) {
 	for tag, versions := range named {
 		isPart := func(m oci.Manifest) bool { return oci.PartTag(m.Digest) == tag }
@@ -121,7 +122,7 @@ func dropPartTags(ctx context.Context, l *Listing, named map[string][]addr.Versi
 	}
 }
 
-// dropTag removes a tag, or its manifest if only that goes and isOwn says nothing needs it.
+// dropTag removes a tag, or, if tags stay, its manifest if isOwn says that nothing else needs it.
 func dropTag(ctx context.Context, r *oci.Repo, tag string, isOwn func(oci.Manifest) bool) error {
 	err := r.Untag(ctx, tag)
 	if errors.Is(err, oci.ErrUnsupported) {
@@ -180,8 +181,8 @@ type yanked struct {
 	digest  digest.Digest
 }
 
-// deleteManifests removes yanked versions' manifests, and returns those that another tag names or
-// that stay.
+// deleteManifests removes yanked versions' manifests, and returns versions whose manifest another
+// tag names or the registry keeps.
 func deleteManifests(ctx context.Context, r *oci.Repo, versions []yanked) (kept []addr.Version, refused error) {
 	going := map[string]bool{}
 	for _, y := range versions {

@@ -26,8 +26,8 @@ type PullOptions struct {
 	Policy    *trust.Policy   // policy that the version has to fulfil; nil: none
 }
 
-// Pull writes a version into dir: a provider's files, by name, or a module. An error leaves nothing
-// new, but files may have been replaced.
+// Pull writes a version into dir and returns the names of a provider's files; a module fills all of
+// dir. An error leaves nothing new, but files may have been replaced.
 func (d *Depot) Pull(ctx context.Context, it addr.Item, v addr.Version, dir string, o PullOptions) (names []string, err error) {
 	s, err := d.Subject(ctx, it, v)
 	if err == nil {
@@ -77,7 +77,8 @@ func (p *pull) undo() (err error) {
 	return err
 }
 
-// unpackModule unpacks a module, verified by digest, into the empty directory.
+// unpackModule unpacks a module, verified by digest before, into the directory, which must be
+// empty.
 func (p *pull) unpackModule(ctx context.Context, temp string) error {
 	parsed, err := artifact.ParseModule(p.Manifest)
 	if err != nil {
@@ -106,8 +107,8 @@ func (p *pull) unpackModule(ctx context.Context, temp string) error {
 	return errors.Join(err, readErr)
 }
 
-// writeProvider writes zips, of platforms or all, with SHA256SUMS and current signature, as
-// PublishProvider takes. Right files stay. It returns names.
+// writeProvider writes zips, of platforms or all, with SHA256SUMS and its current signature, as
+// PublishProvider takes them. Files with the right digest stay. It returns the files' names.
 func (p *pull) writeProvider(ctx context.Context, platforms []addr.Platform) ([]string, error) {
 	index, err := artifact.ParseProviderIndex(p.Manifest)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Release is an origin's version with verified proof, nothing fetched.
+// Release is an origin's version of a provider, its proof verified and no package fetched.
 type Release struct {
 	Provider  addr.Provider
 	Version   addr.Version
@@ -30,8 +30,8 @@ type Release struct {
 	src Source
 }
 
-// OpenRelease asks for the platforms that o wants. SHA256SUMS must list them, signed by the origin;
-// with o.AllowUnsigned announced hashes do.
+// OpenRelease asks for platforms that o wants and the origin has. SHA256SUMS must list all, signed
+// by a key of the origin; with o.AllowUnsigned the hashes that it announces suffice.
 func OpenRelease(ctx context.Context, src Source, p addr.Provider, v addr.Version, o MirrorOptions) (*Release, error) {
 	platforms, err := src.Platforms(ctx, p, v)
 	if err != nil {
@@ -113,7 +113,8 @@ func (r *Release) SignedBy(o trust.Policy) error {
 	return nil
 }
 
-// Open starts a package's download, size -1 if not announced. The caller compares its hash with Zh.
+// Open starts a package's download; size is -1 if not announced. The bytes are not verified: the
+// caller must compare their hash with Zh.
 func (r *Release) Open(ctx context.Context, t artifact.ProviderPlatform) (body io.ReadCloser, size int64, err error) {
 	k, err := r.src.Package(ctx, r.Provider, r.Version, t.Platform)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// LostParts returns a version's parts that are not there, one HEAD each.
+// LostParts returns a version's parts that the registry lacks, with one HEAD for each part.
 func LostParts(ctx context.Context, r *oci.Repo, root oci.Manifest) ([]oci.Descriptor, error) {
 	manifests, blobs, err := partsOf(root)
 	if err != nil {
@@ -70,7 +70,7 @@ func withoutInlined(blobs []oci.Descriptor) []oci.Descriptor {
 	return slices.DeleteFunc(slices.Clone(blobs), func(d oci.Descriptor) bool { return d.Data != nil })
 }
 
-// lostOf is LostParts for a provider written again; manifests get tags they lack.
+// lostOf is LostParts for a provider written again; manifests that only lack their tag get it.
 func lostOf(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex) (lost []oci.Descriptor, err error) {
 	manifests, blobs := providerParts(stored)
 	missing, err := findMissing(ctx, r, manifests, withoutInlined(blobs))
@@ -123,8 +123,8 @@ func findMissing(ctx context.Context, r *oci.Repo, manifests, blobs []oci.Descri
 	return out, nil
 }
 
-// restoreParts pushes lost parts from offered content, the bytes of then. A blob that does not open
-// was sent.
+// restoreParts pushes lost parts from offered content, whose bytes must be those of then: an index
+// names digests. A blob that does not open was sent already.
 func restoreParts(ctx context.Context, r *oci.Repo, tag string, parts []oci.Descriptor, offered oci.Artifact) (warnings []string, err error) {
 	if len(parts) == 0 {
 		return nil, nil
@@ -189,7 +189,7 @@ func (x providerPush) pushMissing(ctx context.Context, out Published, stored art
 	return out, err
 }
 
-// warnUnsigned warns of signing keys that did not sign the version, which keeps its signature.
+// warnUnsigned warns of keys that sign now and did not sign the version, which keeps its signature.
 func (x providerPush) warnUnsigned(ctx context.Context, stored artifact.ProviderIndex) (warnings []string) {
 	if x.listing == nil {
 		return nil

@@ -23,14 +23,15 @@ import (
 )
 
 // VersionRule is the rule of a registry that okara serves: whoever writes, a version's tag names
-// the same content, or nothing. It goes only when recorded, and records are true, written once, and
-// kept.
+// the same content for ever, or nothing. It is deleted only after what it named was recorded, and
+// records are true, written once, and kept.
 type VersionRule struct {
 	Depot *Depot
 	last  atomic.Pointer[Listing] // as last read
 }
 
-// Guards: a reference is a version's tag, a record's, or a digest, of a module or provider.
+// Guards reports whether a reference is a version's tag, a record's, or a digest, in the repository
+// of a module or provider.
 func (r *VersionRule) Guards(repository, reference string) bool {
 	it, ok := r.itemOf(repository)
 	return ok && it.Versioned() && (isDigest(reference) || isGuarded(reference))
@@ -61,11 +62,11 @@ type refusedError string
 
 func (e refusedError) Error() string { return string(e) }
 
-// ErrUnproven: a number was used, and a manifest is not proved to be what it named.
+// ErrUnproven means that a number was used, and a manifest is not proved to be what it named.
 var ErrUnproven = errors.New("the number was used, and this is not proved to be its content")
 
-// Allow returns why a manifest may not have a tag, or "". A version may move to an index with all
-// its platforms, or between its editions, whose names stay.
+// Allow returns why a manifest may not be written under a tag, or "". A version may move to an
+// index with all its platforms, or between its editions, whose names stay.
 func (r *VersionRule) Allow(ctx context.Context, repository, reference, mediaType string, manifest []byte) (refusal string, err error) {
 	if isDigest(reference) {
 		return "", nil
@@ -148,8 +149,9 @@ func (r *VersionRule) allowVersion(ctx context.Context, repo *oci.Repo, it addr.
 	return nil
 }
 
-// CheckTruth checks others' manifest for a used number: it is what that named, or says the truth
-// about its files. A module's tar is read; zips have digests, in SHA256SUMS too.
+// CheckTruth checks others' manifest for a used number: it must be what that named, or say the
+// truth about its files. A module's tar is read; a provider's zips have their digests, in
+// SHA256SUMS too.
 func (d *Depot) CheckTruth(ctx context.Context, it addr.Item, l *Listing, v addr.Version, m oci.Manifest) error {
 	records, err := readRecords(ctx, l, v)
 	if err != nil || len(records) == 0 || slices.ContainsFunc(records, func(was evidence.StatusEvent) bool { return was.Subject == m.Digest }) {
@@ -235,7 +237,7 @@ func recordOf(tag string, m oci.Manifest) (v addr.Version, says evidence.StatusE
 	return v, says, ok && isRecord
 }
 
-// AllowDelete returns why a tag, blob, or manifest with its tags may not go, or "".
+// AllowDelete returns why a tag, a blob, or a manifest with its tags may not be deleted, or "".
 func (r *VersionRule) AllowDelete(ctx context.Context, repository, reference string) (refusal string, err error) {
 	repo, err := r.Depot.Repo(repository)
 	if err != nil {
@@ -289,7 +291,7 @@ func hasPart(ctx context.Context, r *oci.Repo, m oci.Manifest, reference string)
 	return slices.ContainsFunc(parts, func(d oci.Descriptor) bool { return d.Digest.String() == reference }), nil
 }
 
-// isDeletable: it stays known what a version named, and it is withdrawn.
+// isDeletable reports whether what a version named stays known, and for its own tag is withdrawn.
 func isDeletable(l *Listing, tag string, m oci.Manifest) bool {
 	if v, ok := addr.VersionFromTag(tag); ok {
 		was := l.lastRemoval(v)
@@ -299,7 +301,8 @@ func isDeletable(l *Listing, tag string, m oci.Manifest) bool {
 	return !isRecord || !evidence.IsStatusTag(tag) && l.lastRemoval(v) != nil
 }
 
-// addsPlatforms: an index has all of the one before, unchanged, and SHA256SUMS.
+// addsPlatforms reports whether an index has all platforms of the one before, unchanged, and
+// SHA256SUMS if that has.
 func addsPlatforms(before, next oci.Manifest) bool {
 	old, err := artifact.ParseProviderIndex(before)
 	if err != nil {

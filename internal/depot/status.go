@@ -30,12 +30,13 @@ type Announcement struct {
 	Actor       string
 	DeleteTag   bool // for a yank: remove the tag if the registry supports it
 	Declared    bool // the replacement may be published later, as for an object in a cluster
-	// Visible: the caller may read an item, of which alone it is said whether it exists. Nil: all.
+	// Visible reports whether the caller may read an item, else its existence is not said. Nil:
+	// all.
 	Visible func(addr.Item) bool
 }
 
 // Announce records an announcement. The version must exist, or have existed: unyank restores its
-// tag while the manifest is there. Warnings are what failed.
+// tag while the manifest is there. The warnings list what failed.
 func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (event evidence.StatusEvent, warnings []string, err error) {
 	r, err := d.Repo(it.Repository(d.o.Layout))
 	if err != nil {
@@ -91,7 +92,7 @@ func (l *Listing) withEvent(e evidence.StatusEvent) *Listing {
 	return &next
 }
 
-// checkReplacement checks that a version exists; an address may be elsewhere.
+// checkReplacement checks that a version exists; an address may belong to another registry.
 func checkReplacement(ctx context.Context, d *Depot, l *Listing, an Announcement) (warning string, err error) {
 	replacement := an.Replacement
 	if v, err := addr.ParseVersion(replacement); err == nil {
@@ -111,7 +112,8 @@ func checkReplacement(ctx context.Context, d *Depot, l *Listing, an Announcement
 	return "", err
 }
 
-// keepsTag: the registry deletes no tag, not this, or not for this account.
+// keepsTag reports whether the registry refuses to delete any tag, this one, or any for this
+// account.
 func keepsTag(err error) bool {
 	return errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied)
 }
@@ -150,7 +152,7 @@ func checkAnnounceable(ctx context.Context, d *Depot, l *Listing, an Announcemen
 	return nil, fmt.Errorf("version %s was removed and cannot be restored: %w", v, err)
 }
 
-// keptWarning warns that taking back one for all leaves versions with their own.
+// keptWarning warns that what is taken back for all versions stays where a version has its own.
 func keptWarning(l *Listing, action string) []string {
 	took := map[string]string{evidence.ActionUnyank: evidence.ActionYank, evidence.ActionUndeprecate: evidence.ActionDeprecate}[action]
 	own := map[addr.Version]bool{}
@@ -168,8 +170,9 @@ func keptWarning(l *Listing, action string) []string {
 }
 
 // withdrawVersion yanks a version, then removes its tag. The event records what it named, to be
-// restored, and that the number names nothing else. Who extends bids before looking for the event,
-// which is written before looking for bids: nothing readable is missing in it.
+// restored, and that the number names nothing else; once written it has a Tag. Who adds platforms
+// bids before looking for the event, which is written before looking for bids: nothing readable is
+// missing in it.
 func withdrawVersion(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (evidence.StatusEvent, error) {
 	v, err := addr.ParseVersion(e.Version)
 	if err != nil {
@@ -211,7 +214,7 @@ func withdrawVersion(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (
 	return e, err
 }
 
-// awaitExtended waits for those who extend an index, and returns what it is then.
+// awaitExtended waits for those who extend an index, and returns what the version names then.
 func awaitExtended(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest) (oci.Manifest, error) {
 	b := &bid{repo: r, version: v, root: m, replaces: m.Digest, list: &Listing{Kind: addr.KindProvider}}
 	for waited := range bidRivals {
@@ -231,9 +234,9 @@ func awaitExtended(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manif
 }
 
 // A publish time is the tag okara-time-<13 digits, Unix milliseconds>-<version tag>, in the list
-// that all read. It is not in the version's manifest, whose digest must be the same. It has a
-// manifest of its own, protects nothing from collection, and says what was published, for a version
-// whose tag somebody removes.
+// that all read. It is not in the version's manifest: the same content has the same digest. It has
+// a manifest of its own, so that it protects no version from collection, which says what was
+// published, for a version whose tag somebody removes.
 const (
 	timePrefix   = "okara-time-"
 	timeDigits   = 13
@@ -253,8 +256,8 @@ func parseTime(tag string) (version string, at time.Time, ok bool) {
 	return rest[timeDigits+1:], time.UnixMilli(ms).UTC(), err == nil
 }
 
-// Published returns when a version was published, by record or annotations, or zero. A time before
-// the manifest's creation is ignored.
+// Published returns when a version was published, by record or annotations, or zero. A recorded
+// time before the manifest's creation is ignored.
 func (l *Listing) Published(v addr.Version, annotations map[string]string) time.Time {
 	at := l.Times[v.Tag()]
 	created, err := time.Parse(time.RFC3339, annotations[artifact.AnnCreated])
@@ -271,8 +274,8 @@ func (l *Listing) Published(v addr.Version, annotations map[string]string) time.
 const clocksDiffer = time.Minute
 
 // timesIn returns times in sorted tags, none of the future. Of several the last counts: anybody may
-// push one, and a version must not look older to a policy of a minimum age. Editions' times count
-// for a version without, and are the others' ages.
+// push one, before a version exists too, and none must look older to a policy of a minimum age.
+// Editions' times count for a version that has none, and are the ages of the others.
 func timesIn(tags []string, now time.Time) (times, moved map[string]time.Time) {
 	times = map[string]time.Time{}
 	moved = map[string]time.Time{}
@@ -298,8 +301,8 @@ func timesIn(tags []string, now time.Time) (times, moved map[string]time.Time) {
 	return times, moved
 }
 
-// recordGrowth records that a published version names an index with more platforms, some
-// milliseconds later, by its digest, lest two have one tag.
+// recordGrowth records that a published version names an index with more platforms: some
+// milliseconds later, as many as its digest says, lest two have one tag.
 func recordGrowth(ctx context.Context, l *Listing, version string, is oci.Manifest) (warnings []string) {
 	at, ok := l.Times[version]
 	later, err := strconv.ParseUint(is.Digest.Encoded()[:growthHex], 16, 64)
@@ -311,8 +314,8 @@ func recordGrowth(ctx context.Context, l *Listing, version string, is oci.Manife
 
 const growthHex = 3 // up to four seconds
 
-// completeTime records the time of a version without one, after a kill. It stays as old as it was;
-// of a pair the first stays.
+// completeTime records the time of a version without one, as after a kill. It stays as old as it
+// was; of two with one number the first stays.
 func (l *Listing) completeTime(ctx context.Context, v addr.Version) (warnings []string) {
 	if l.Cached || !l.hasVersion(v) || !l.Times[v.Tag()].IsZero() || l.duplicateOf(v) != (addr.Version{}) {
 		return nil
@@ -354,8 +357,8 @@ func recordMove(ctx context.Context, r *oci.Repo, number, version string, at tim
 	return nil
 }
 
-// readTime returns what a time says of content, as a removal; nil: nothing, as before 0.1.0, or an
-// edition it did not move to.
+// readTime returns what a publish time says of content, as a removal; nil if nothing is recorded,
+// as before 0.1.0, or of an edition to which the number did not move.
 func readTime(ctx context.Context, r *oci.Repo, tag string, v addr.Version) (*evidence.StatusEvent, error) {
 	m, err := r.Fetch(ctx, tag)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -370,7 +373,7 @@ func readTime(ctx context.Context, r *oci.Repo, tag string, v addr.Version) (*ev
 	return was, nil
 }
 
-// parseTimeRecord returns nil if a manifest is none: anybody may push such a tag.
+// parseTimeRecord returns nil if a manifest is none of a publish time: anybody may push such a tag.
 func parseTimeRecord(m oci.Manifest) *evidence.StatusEvent {
 	image, err := m.Image()
 	was := &evidence.StatusEvent{Subject: digest.Digest(image.Annotations[annTimeManifest]), Content: strings.Fields(image.Annotations[annTimeContent])}
@@ -380,8 +383,9 @@ func parseTimeRecord(m oci.Manifest) *evidence.StatusEvent {
 	return was
 }
 
-// dropTimes removes removed versions' times, but those that decide which of a pair is hidden, or
-// that a number moved. By digest only okara's own.
+// dropTimes removes removed versions' times, as far as the registry allows, but those that decide
+// which of two is hidden, or that a number which stays moved. By digest only okara's own manifests
+// go.
 func dropTimes(ctx context.Context, l *Listing, gone []addr.Version) {
 	first := slices.Collect(maps.Values(l.Hidden))
 	for _, tag := range l.Tags {

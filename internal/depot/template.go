@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// PublishTemplate publishes a template's version, unchanged JSON, once; else [*ConflictError].
+// PublishTemplate publishes a template version, unchanged JSON, once; else a [*ConflictError].
 func (d *Depot) PublishTemplate(ctx context.Context, name string, v addr.Version, body []byte) (Published, error) {
 	it := addr.Item{Kind: addr.KindTemplate, Template: name}
 	repository := it.Repository(d.o.Layout)

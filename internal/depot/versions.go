@@ -35,7 +35,7 @@ type Catalog struct {
 	byTag map[string]artifact.CatalogEntry
 }
 
-// KnownCatalog is made of known entries, as a start for [ReadCatalog], which drops others.
+// KnownCatalog returns known entries as a start for [ReadCatalog], which drops those that are gone.
 func KnownCatalog(entries []artifact.CatalogEntry) *Catalog {
 	c := &Catalog{byTag: make(map[string]artifact.CatalogEntry, len(entries))}
 	for _, e := range entries {
@@ -44,10 +44,10 @@ func KnownCatalog(entries []artifact.CatalogEntry) *Catalog {
 	return c
 }
 
-// ReadCatalog reads the catalog r. Entries never change: known ones of old, which may be nil, are
-// not read again, and with equal tags it is old. What is no entry is skipped, what dangles read
-// each time. An error comes with what is known. note, if any, gets the numbers known and in all,
-// concurrently.
+// ReadCatalog reads the catalog r. Entries never change: those in old, which may be nil, are not
+// read again, and with equal tags it returns old. What is no entry is skipped, what dangles is read
+// each time. An error comes with what is known, from which the next read can continue. note, if not
+// nil, is called repeatedly and concurrently with the numbers of entries known and in all.
 func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog, note func(known, all int)) (*Catalog, error) {
 	list, err := r.Snapshot(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog, note func(known
 	return c, nil
 }
 
-// Catalog lists all that is published, by kind and address.
+// Catalog returns all that is published, sorted by kind and address; empty without a catalog.
 func (d *Depot) Catalog(ctx context.Context) ([]artifact.CatalogEntry, error) {
 	c, err := readCatalog(ctx, d)
 	return c.Entries, err
@@ -183,7 +183,7 @@ func (d *Depot) ReadListing(ctx context.Context, it addr.Item) (*Listing, error)
 	return ReadListing(ctx, r, it.Kind, nil)
 }
 
-// Subject reads a version to verify or sign; oci.ErrNotFound without it.
+// Subject reads a version to verify or sign; oci.ErrNotFound if it does not exist.
 func (d *Depot) Subject(ctx context.Context, it addr.Item, v addr.Version) (trust.Subject, error) {
 	l, err := d.Versions(ctx, it)
 	if err != nil {
@@ -199,7 +199,7 @@ func (d *Depot) Subject(ctx context.Context, it addr.Item, v addr.Version) (trus
 	return d.SubjectOf(it, l, v, m), err
 }
 
-// SubjectOf is [Depot.Subject] of a known manifest, as version v.
+// SubjectOf is [Depot.Subject] for a manifest that the caller has, as version v.
 func (d *Depot) SubjectOf(it addr.Item, l *Listing, v addr.Version, m oci.Manifest) trust.Subject {
 	return trust.Subject{Repository: l.Repository, Item: it, Name: d.o.Layout.Below(l.Repository.Name()), NameFromServer: d.o.LayoutFromServer, Version: v, Manifest: m, Events: l.Events, Now: l.now()}
 }
@@ -213,8 +213,8 @@ func (d *Depot) Verify(ctx context.Context, it addr.Item, v addr.Version, o trus
 	return trust.Verify(ctx, s, o)
 }
 
-// ListVersions is [Depot.Versions] read again: events never change, and with nothing new it is old,
-// which may be nil.
+// ListVersions is [Depot.Versions] for repeated reads: events in old are not read again, and with
+// nothing new it returns old, which may be nil.
 func ListVersions(ctx context.Context, r *oci.Repo, kind string, old *Listing) (*Listing, error) {
 	l, err := ReadListing(ctx, r, kind, old)
 	if err == nil {
@@ -234,7 +234,7 @@ func (l *Listing) emptyError() error {
 	return nil
 }
 
-// ReadListing is [ListVersions] where there may be none, or no repository.
+// ReadListing is [ListVersions] for a repository that may have no version, or not exist.
 func ReadListing(ctx context.Context, r *oci.Repo, kind string, old *Listing) (*Listing, error) {
 	list, err := r.Snapshot(ctx)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
@@ -254,7 +254,7 @@ func (l *Listing) now() time.Time {
 	return time.Now()
 }
 
-// Warnings tell what is not offered, and that a cache answered.
+// Warnings returns what a reader should know: what is not offered, and that a cache answered.
 func (l *Listing) Warnings() (out []string) {
 	for _, v := range slices.SortedFunc(maps.Keys(l.Hidden), addr.Version.Compare) {
 		out = append(out, fmt.Sprintf("version %s is not offered: %s", v, l.whyHidden(v)))
@@ -314,7 +314,7 @@ func (old *Listing) withTags(ctx context.Context, list oci.TagList) (*Listing, e
 	return l, nil
 }
 
-// UnpublishedError: no version. It wraps oci.ErrNotFound.
+// UnpublishedError means that an item has no version. It wraps oci.ErrNotFound.
 type UnpublishedError struct{ Repository string }
 
 func (e *UnpublishedError) Error() string {
@@ -323,7 +323,7 @@ func (e *UnpublishedError) Error() string {
 
 func (e *UnpublishedError) Unwrap() error { return oci.ErrNotFound }
 
-// NoVersion is the oci.ErrNotFound of a version, with the newest that exists.
+// NoVersion returns the oci.ErrNotFound for a version that is not listed, with the newest that is.
 func (l *Listing) NoVersion(v addr.Version) error {
 	if e := l.Status(v).Yanked; e != nil && !l.hasVersion(v) {
 		return fmt.Errorf("version %s of %s was withdrawn and removed%s: %w", v, l.Repository, e.Because(), oci.ErrNotFound)
@@ -345,8 +345,9 @@ func (l *Listing) StatusOf(v addr.Version, manifest digest.Digest) evidence.Stat
 	return evidence.FoldStatus(l.Events, v.String(), manifest)
 }
 
-// Next returns the release after the highest, withdrawn ones counted (see [addr.Version.Bump]). The
-// first is 1.0.0 for major, else 0.1.0.
+// Next returns the release after the highest, of a higher part, major, minor or patch (see
+// [addr.Version.Bump]). Pre-releases are ignored, withdrawn versions count. The first is 1.0.0 for
+// major, else 0.1.0.
 func (l *Listing) Next(part string) (addr.Version, error) {
 	highest, err := addr.ParseVersion("0.0.0")
 	if err != nil {
