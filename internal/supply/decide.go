@@ -48,7 +48,7 @@ func (s *Syncer) decideStep(ctx context.Context, it item, o offer, l *depot.List
 	return st, nil
 }
 
-// removedStep returns a removed version's step, a failure if exactly it is asked for.
+// removedStep returns the step for a removed version, a failure if exactly that is asked for.
 func (it item) removedStep(o offer, err error) Step {
 	if slices.Contains(it.Exact, o.version) || it.Versions.String() == o.version.String() {
 		return failedStep(err)
@@ -56,7 +56,7 @@ func (it item) removedStep(o offer, err error) Step {
 	return Step{Action: ActionGone, Reason: err.Error()}
 }
 
-// decideOnce decides on a version without record; existing ones may lack a platform.
+// decideOnce decides on a version without a record. One that exists may still lack a platform.
 func (s *Syncer) decideOnce(ctx context.Context, it item, o offer, l *depot.Listing) Step {
 	st := Step{Action: ActionPublish, Reason: "allowed by " + constraintText(it.Entry)}
 	switch found, err := it.findStored(ctx, o.version); {
@@ -82,8 +82,8 @@ func constraintText(e Entry) string {
 	return "default: every release"
 }
 
-// comparePresent compares an existing version with record and origin. Drift is reported, never
-// repaired; missing platforms are added.
+// comparePresent compares an existing version, by digest, with record and origin. Drift is
+// reported, never repaired: what is published does not change. Missing platforms are added.
 func (s *Syncer) comparePresent(ctx context.Context, it item, o offer, st Step, recorded bool, found stored, have []addr.Version) (Step, error) {
 	now := VersionRecord{State: StatePublished, Digest: found.digest, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second), Subdir: it.subdir, Lost: found.lost}
 	st.learned = recorded && st.known.Lost != found.lost
@@ -184,7 +184,7 @@ func (p ScanPolicy) isExpired(scanned, now time.Time) bool {
 	return p.Scanner != "" && p.MaxAge > 0 && now.Sub(scanned) > p.MaxAge
 }
 
-// isAutomatic: a new version needs nobody's approval. signers signed it.
+// isAutomatic reports whether a new version needs no person's approval. The keys signers signed it.
 func (p ApprovalPolicy) isAutomatic(v addr.Version, have []addr.Version, signers []string, since, now time.Time) bool {
 	if !p.Required {
 		return true

@@ -39,7 +39,8 @@ func (it item) withoutStep(l *depot.Listing, offers []offer, steps []Step) []Dif
 	return kept
 }
 
-// Omitted returns what an origin lists and the registry does not get, and platforms it lacks.
+// Omitted returns, after a run, what an entry's origin lists and the registry does not get, and the
+// platforms that the entry wants and its origin lacks.
 func (p *Plan) Omitted(entry string) []Difference {
 	var out []Difference
 	for _, d := range p.LeftOut {
@@ -79,8 +80,8 @@ func (s *Set) unlistedEntries(rec *Record) []Difference {
 	return out
 }
 
-// Differences compares set, record and registry, by a list of tags each. What an origin has a plan
-// tells.
+// Differences compares the set, the record and the registry, with one list of tags for each entry.
+// A plan tells what an origin has and the registry lacks.
 func (s *Set) Differences(ctx context.Context, d *depot.Depot, rec *Record) ([]Difference, error) {
 	out := s.unlistedEntries(rec)
 	listed := s.byKey()

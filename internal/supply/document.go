@@ -15,19 +15,19 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// artifactRecord is a depot's record: published, origin, waiting. Its layer is mediaRecord,
-// repeated in the manifest if small, for one request.
+// artifactRecord is the type of a depot's record of what it published, from where, and what waits.
+// Its only layer is JSON of mediaRecord, repeated in the manifest if small: polling is one request.
 const (
 	artifactRecord = "application/vnd.okara.depot.v1"
 	mediaRecord    = "application/vnd.okara.depot.v1+json"
 )
 
-// recordTag is the common record's tag, which one runner at a time moves.
+// recordTag is the common record's tag in the catalog repository. One runner at a time moves it.
 const recordTag = "okara-depot"
 
 const entryRecordPrefix = "depot-"
 
-// entryRecordTag is that of one entry's own record.
+// entryRecordTag returns the tag of an entry's own record, which moves as [recordTag] does.
 func entryRecordTag(entry string) string {
 	sum := sha256.Sum256([]byte(entry))
 	return entryRecordPrefix + hex.EncodeToString(sum[:16])
@@ -38,7 +38,7 @@ func isEntryRecordTag(tag string) bool {
 	return ok && len(rest) == 32 && strings.Trim(rest, "0123456789abcdef") == ""
 }
 
-// maxRecord bounds a record: a quarter of a million versions of 250 bytes.
+// maxRecord bounds a record in bytes: a quarter of a million versions of 250 bytes.
 const maxRecord = 64 << 20
 
 // readDocument reads a record of the depot; nil if there is none yet.

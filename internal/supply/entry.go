@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
-// Entry has a depot entry's common fields, defaults filled in.
+// Entry has the fields that modules and providers of a depot file share, its defaults filled in.
 type Entry struct {
 	Where    string // file:line, ADDRESS[@CONSTRAINT] of a command line, or a resource; for messages
 	Versions addr.Constraint
@@ -42,7 +42,7 @@ type ModuleEntry struct {
 	AllowInvalid bool // publish a configuration that clients cannot load
 }
 
-// ModuleSource is where versions come from: a tagged repository, a module registry, or OCI.
+// ModuleSource is where a module's versions come from: version tags, a module registry, or OCI.
 type ModuleSource struct {
 	Kind      sourceKind
 	Location  upstream.Location // git, github and oci
@@ -74,7 +74,7 @@ type ProviderEntry struct {
 	Trusted       []signing.PublicKey // see MirrorOptions
 }
 
-// ApprovalPolicy decides what waits: with Required all that no rule approves.
+// ApprovalPolicy decides which new versions wait: if Required, those that no rule approves.
 type ApprovalPolicy struct {
 	Required bool
 	Patch    bool          // approve a release that changes only the patch number of an existing version
@@ -82,7 +82,7 @@ type ApprovalPolicy struct {
 	OlderAge time.Duration // approve versions known to the depot for this long
 }
 
-// EntrySpec has the common fields, as written.
+// EntrySpec has the fields that modules and providers share, as a user wrote them.
 type EntrySpec struct {
 	Versions    string // constraint
 	Limit, Keep int
@@ -92,7 +92,7 @@ type EntrySpec struct {
 	Approval    ApprovalPolicy
 }
 
-// ModuleSpec is a module entry as written, in a file or a cluster.
+// ModuleSpec is a module entry as a user wrote it, in a depot file or a resource of a cluster.
 type ModuleSpec struct {
 	EntrySpec
 	Address, Source   string
@@ -111,7 +111,7 @@ type ProviderSpec struct {
 	AllowUnsigned   bool
 }
 
-// fieldError is a mistake in a field, a path such as platforms[0].
+// fieldError is a mistake in one field of an entry. Field is a path, as platforms[0] or scan.block.
 type fieldError struct {
 	Field string
 	Err   error
@@ -154,7 +154,7 @@ func (e FieldErrors) asError() error {
 	return e
 }
 
-// Entry checks the entry, with [FieldErrors]. The caller checks the credential.
+// Entry checks the entry; the error is a [FieldErrors]. The caller checks whether Auth exists.
 func (s ModuleSpec) Entry(where string) (ModuleEntry, error) {
 	var bad FieldErrors
 	e := ModuleEntry{Title: s.Address, Subdir: s.Subdir, Policy: cmp.Or(s.Policy, "immutable"), Ignore: s.Ignore, AllowInvalid: s.AllowInvalid}
@@ -223,7 +223,7 @@ func (s EntrySpec) specEntry(where string, bad *FieldErrors) Entry {
 	return e
 }
 
-// checkAge refuses durations as [setBuilder.duration] does; 0: not set.
+// checkAge refuses the durations that [setBuilder.duration] refuses; 0 means not set.
 func checkAge(d time.Duration) error {
 	if d >= 0 {
 		return nil

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// examineWithin is how often each version is examined: a moved tag shows by a request a version
-// only.
+// examineWithin is how often each version is examined if the last run's start is known: only one
+// request for each version shows that a tag moved.
 const examineWithin = 24 * time.Hour
 
 // stored is a version in the registry, compared with what its entry asks for.
@@ -60,7 +60,7 @@ func platformNames(platforms []addr.Platform) []string {
 	return out
 }
 
-// allPlatforms is a record's "platforms" of an entry that names none.
+// allPlatforms stands in a record for the platforms of an entry that names none.
 const allPlatforms = "*"
 
 // askedPlatforms returns the platforms of an entry as a record has them.
@@ -74,7 +74,7 @@ func (it item) askedPlatforms() []string {
 	return platformNames(it.platforms)
 }
 
-// coversPlatforms: published with all that is asked for and the origin had.
+// coversPlatforms reports whether a version has all that is asked for, as far as the origin had it.
 func (vr VersionRecord) coversPlatforms(asked []string) bool {
 	return !slices.ContainsFunc(asked, func(t string) bool {
 		return !slices.Contains(vr.Platforms, t) && !slices.Contains(vr.Platforms, allPlatforms)
@@ -90,7 +90,7 @@ func (it item) findStored(ctx context.Context, v addr.Version) (stored, error) {
 	return stored{digest: d.String(), looked: true, lacking: lacking}, err
 }
 
-// hasGrown: the provider is the recorded one with more platforms.
+// hasGrown reports whether a provider in the registry is the recorded one with more platforms.
 func (it item) hasGrown(ctx context.Context, recorded, found string) (bool, error) {
 	if !it.mirrors {
 		return false, nil
@@ -98,8 +98,8 @@ func (it item) hasGrown(ctx context.Context, recorded, found string) (bool, erro
 	return depot.HasGrown(ctx, it.repo, recorded, found)
 }
 
-// examine returns a version in the registry, unless examined now as recorded. On demand, daily, and
-// after a loss parts and new platforms are looked for.
+// examine returns a version in the registry, or as recorded if it is published and not due. On
+// demand, daily, and after a loss its parts are looked for, and new platforms of the origin.
 func (s *Syncer) examine(ctx context.Context, it item, v addr.Version, known VersionRecord, newest bool) (x stored, err error) {
 	isDue := shouldExamine(it.key, v, s.o.Examined, s.o.Now())
 	looks := s.looksForParts(it.key, v, known)
@@ -123,7 +123,7 @@ func (s *Syncer) looksForParts(entry string, v addr.Version, known VersionRecord
 	return s.o.Repair || known.Lost > 0 || !s.o.Examined.IsZero() && shouldExamine(entry, v, s.o.Examined, s.o.Now())
 }
 
-// countLost returns a version's digest, and how many parts are lost.
+// countLost returns a version's digest, and how many of its parts the registry lacks.
 func countLost(ctx context.Context, r *oci.Repo, ref string) (digest string, n int, err error) {
 	root, err := r.Fetch(ctx, ref)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -136,8 +136,8 @@ func countLost(ctx context.Context, r *oci.Repo, ref string) (digest string, n i
 	return root.Digest.String(), len(lost), err
 }
 
-// lostSteps returns a step for each unselected version with lost parts. They come from the origin,
-// or the step fails. An edition comes with its number.
+// lostSteps returns a step for each version in the registry that the entry does not select and that
+// lost parts. They come from the origin, or the step fails. An edition comes with its number.
 func (s *Syncer) lostSteps(ctx context.Context, it item, l *depot.Listing, offers []offer, rec *Record, steps []Step) ([]Step, error) {
 	found := make([]Step, len(l.Versions))
 	g, ctx := errgroup.WithContext(ctx)
@@ -184,8 +184,8 @@ func (s *Syncer) lostSteps(ctx context.Context, it item, l *depot.Listing, offer
 	return slices.DeleteFunc(found, func(st Step) bool { return st.Action == "" }), err
 }
 
-// shouldExamine: a version is to be examined now; last is when the previous run began. Each has its
-// time of day, spread over the runs.
+// shouldExamine reports whether a version is due; last is when the previous run began. Each has a
+// time of day, which spreads them over runs: due is what it passed since last.
 func shouldExamine(entry string, v addr.Version, last, now time.Time) bool {
 	if last.IsZero() || now.Before(last) || now.Sub(last) >= examineWithin {
 		return true

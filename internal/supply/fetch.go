@@ -120,7 +120,7 @@ func describeFetched(dir, sub string, source map[string]string) (f depot.Fetched
 	return f, nil
 }
 
-// unpackFolder unpacks body below dir, of a forge's archive one folder if named, and closes it.
+// unpackFolder unpacks body, a zip or tar.gz, below dir, or a named folder of it, and closes it.
 func (f fetcher) unpackFolder(ctx context.Context, body io.ReadCloser, folder, dir string) error {
 	defer body.Close()
 	file, done, err := files.TempFile("")
@@ -164,7 +164,7 @@ func readModule(ctx context.Context, open func(string) (*oci.Repo, error), l ups
 	return r, m, err
 }
 
-// stripTop returns the only directory in dir, as forges add, or dir.
+// stripTop returns the only directory in dir, which forges put around an archive's files, or dir.
 func stripTop(dir string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-// OwnRecord is for entries run one by one, each with a record: thousands do not rewrite one
-// document. The first run copies from the common one.
+// OwnRecord gives each entry its own record, for callers that run entries one by one: thousands do
+// not rewrite one document. An entry's first run copies its part of the common record.
 type OwnRecord struct {
 	Owner    string                  // owner of the entry; a run with another owner is refused
 	TakeOver func(owner string) bool // reports whether Owner takes the entry over from another one; nil: never
@@ -49,7 +49,7 @@ func ownRecord(ctx context.Context, d *depot.Depot, o OwnRecord, entry string) (
 	return rec, nil
 }
 
-// Known returns an entry's recorded versions, with Apply's results.
+// Known returns the recorded versions of an entry; after Apply, including its results.
 func (p *Plan) Known(entry string) map[string]VersionRecord {
 	rec := p.records[entry]
 	if rec == nil {
@@ -58,5 +58,5 @@ func (p *Plan) Known(entry string) map[string]VersionRecord {
 	return maps.Clone(rec.Entries[entry])
 }
 
-// Listing returns Plan's list of an entry; nil if unread, or changed.
+// Listing returns an entry's list as Plan read it; nil if it could not, or if Apply changed it.
 func (p *Plan) Listing(entry string) *depot.Listing { return p.listings[entry] }

@@ -10,14 +10,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// How long a version is parked, doubled with each failure up to a maximum.
+// How long a version is parked after its first failure, doubled with each, and the maximum.
 const (
 	parkFirst = time.Hour
 	maxPark   = 24 * time.Hour
 )
 
-// parkVersion records that an origin sent too much, or crashed the process: a restart does not
-// fetch at once.
+// parkVersion records that an origin sent too much, or crashed the process that unpacked it: a
+// restarted server does not fetch it again at once.
 func (vr VersionRecord) parkVersion(before VersionRecord, why error) VersionRecord {
 	parked := VersionRecord{State: StateParked, Origin: vr.Origin, Since: vr.Since, Reason: text.Excerpt(why.Error())}
 	if before.State == StateParked && before.Origin == vr.Origin {
@@ -32,7 +32,7 @@ func (vr VersionRecord) parkVersion(before VersionRecord, why error) VersionReco
 	return parked
 }
 
-// isResting: a parked version is skipped now, unless its tag has another commit.
+// isResting reports whether a parked version is skipped now. A tag that moved is tried at once.
 func (vr VersionRecord) isResting(o offer, now time.Time) bool {
 	return vr.State == StateParked && vr.Origin == o.commit && now.Before(vr.Retry)
 }

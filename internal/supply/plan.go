@@ -41,11 +41,12 @@ type SyncOptions struct {
 	Once    bool                                    // the set is for this run only: the record is neither read nor written, and existing versions are examined again
 	Now     func() time.Time
 
-	// Repair looks at all parts of all versions, a HEAD each, and pushes what is lost.
+	// Repair looks at all parts of all versions, one HEAD each, and pushes again what is lost.
 	Repair bool
 
-	// Examined is when the previous good run began: only the newest and due versions are examined,
-	// see [examineWithin]. Zero: all.
+	// Examined is when the previous run began, if nothing in it failed: of published versions only
+	// the newest and those due since are examined, see [examineWithin], with their parts. Zero:
+	// all.
 	Examined time.Time
 }
 
@@ -108,7 +109,7 @@ func (s Step) Err() error { return s.err }
 // Changes reports whether the step would change the registry.
 func (s Step) Changes() bool { return s.run != nil }
 
-// Plan is a run's steps, in the file's order, newest first.
+// Plan is the list of steps of a run, in the order of the depot file, newest versions first.
 type Plan struct {
 	Steps []Step       `json:"steps"`
 	Kept  []Difference `json:"kept,omitempty"` // in the registry, and no run removes it
@@ -145,7 +146,8 @@ type offer struct {
 	commit  string // the commit of the tag, if the origin reports it
 }
 
-// Plan compares and changes nothing. What cannot be read is ActionFailed.
+// Plan compares origins with the registry and changes nothing. An entry that cannot be read becomes
+// a step of ActionFailed.
 func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 	common, err := s.commonRecord(ctx)
 	if err != nil {
@@ -194,7 +196,7 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 	return p, nil
 }
 
-// commonRecord returns the common record; nil with separate ones.
+// commonRecord returns the common record of earlier runs; nil if each entry has its own.
 func (s *Syncer) commonRecord(ctx context.Context) (*Record, error) {
 	switch {
 	case s.o.Once:
@@ -280,8 +282,8 @@ func (s *Syncer) planEntry(ctx context.Context, it item, rec *Record) (p entryPl
 	return p, err
 }
 
-// wantedOffers returns selected offers that retention keeps, highest first. Removed ones are
-// included, uncounted; twice have another's number.
+// wantedOffers returns the offers that constraint and limit select and retention keeps, highest
+// first, with versions removed from l, which the limit does not count. twice have another's number.
 func (it item) wantedOffers(offers []offer, l *depot.Listing, keep depot.Retention) (wanted []offer, twice []Difference) {
 	offers = slices.DeleteFunc(slices.Clone(offers), func(o offer) bool {
 		return len(it.Exact) == 0 && !it.Versions.Allows(o.version) && !it.isPinned(o.version)
@@ -309,8 +311,8 @@ func (it item) wantedOffers(offers []offer, l *depot.Listing, keep depot.Retenti
 	return slices.DeleteFunc(offers, func(o offer) bool { return slices.Contains(removed, o.version) }), twice
 }
 
-// withoutPairs keeps one of a module's versions that differ only after "+": the registry's, or the
-// first.
+// withoutPairs keeps one of a module's versions that differ only after "+", which the tools do not
+// tell apart: the one in the registry, or the origin's first.
 func (it item) withoutPairs(offers []offer, l *depot.Listing) (kept []offer, twice []Difference) {
 	if it.kind != addr.KindModule {
 		return offers, nil

@@ -32,8 +32,8 @@ const (
 	StateParked    State = "parked"  // the origin sent too much; the next attempt waits
 )
 
-// Record is a depot's state: what was published from where. It is in the registry, for any replica,
-// and changes when a version does; entries run one by one have their own.
+// Record is a depot's state: what it published and from where. It is stored in the registry, so
+// that any replica can run, and changes only when a version does; see [OwnRecord] for one an entry.
 type Record struct {
 	SchemaVersion int                                 `json:"schemaVersion"`
 	Owner         string                              `json:"owner,omitempty"` // owner of the entry, see [OwnRecord]
@@ -90,7 +90,7 @@ func ReadEntryRecord(ctx context.Context, d *depot.Depot, entry string) (*Record
 	return readEntryRecord(ctx, d, entryRecordTag(entry), entry)
 }
 
-// readEntryRecord refuses other entries; entry "" if only the tag is known.
+// readEntryRecord refuses a record with other entries; entry is "" if only the tag is known.
 func readEntryRecord(ctx context.Context, d *depot.Depot, tag, entry string) (*Record, error) {
 	rec, err := readRecord(ctx, d, tag)
 	if err != nil {
@@ -215,7 +215,8 @@ func (rec *Record) remove(entry string, v addr.Version) { delete(rec.Entries[ent
 // ErrOutdated means that the record has changed since the caller's view of it.
 var ErrOutdated = errors.New("the depot's record has changed")
 
-// Waits returns the record of what waits with this digest, or ErrOutdated with why.
+// Waits returns the record of a version that waits with this digest. If it does not, the error
+// wraps ErrOutdated and says why.
 func (rec *Record) Waits(entry string, v addr.Version, digest string) (VersionRecord, error) {
 	vr, ok := rec.get(entry, v)
 	switch {
@@ -229,7 +230,7 @@ func (rec *Record) Waits(entry string, v addr.Version, digest string) (VersionRe
 	return vr, nil
 }
 
-// Approved records a person's approval. No run may be active.
+// Approved records a person's approval of what waits. The caller ensures that no run is active.
 func (rec *Record) Approved(ctx context.Context, d *depot.Depot, entry string, v addr.Version, digest string) error {
 	vr, err := rec.Waits(entry, v, digest)
 	if err != nil {
@@ -241,7 +242,7 @@ func (rec *Record) Approved(ctx context.Context, d *depot.Depot, entry string, v
 	return rec.save(ctx, d)
 }
 
-// HeldReason returns why a version is held back, or "".
+// HeldReason returns why the records hold a version back, "" if they do not have it.
 func HeldReason(ctx context.Context, d *depot.Depot, it addr.Item, v addr.Version) (string, error) {
 	entry := it.Kind + " " + it.String()
 	own, err := ReadEntryRecord(ctx, d, entry)

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// retention returns an entry's; what a later scan blocked does not count.
+// retention returns an entry's retention. A version that a later scan blocked does not count.
 func (s *Syncer) retention(it item, rec *Record) depot.Retention {
 	blocked := map[string]bool{}
 	for version, known := range rec.Entries[it.key] {
@@ -31,7 +31,7 @@ func (s *Syncer) retention(it item, rec *Record) depot.Retention {
 
 func (it item) isPinned(v addr.Version) bool { return slices.Contains(it.Pin, v.String()) }
 
-// comingVersions returns what the steps publish without approval.
+// comingVersions returns the versions that the steps will publish without a person's approval.
 func (s *Syncer) comingVersions(it item, l *depot.Listing, steps []Step) []addr.Version {
 	var out []addr.Version
 	for _, st := range steps {
@@ -53,8 +53,8 @@ func withPublished(l *depot.Listing, versions []addr.Version) *depot.Listing {
 	return &next
 }
 
-// prunableSteps returns a step for each version to remove, decided again after the others: a
-// replacement may have failed.
+// prunableSteps returns a step for each version that retention removes. It is decided again after
+// the other steps: a replacement may have failed, or wait.
 func (s *Syncer) prunableSteps(it item, l *depot.Listing, keep depot.Retention) []Step {
 	if it.Keep == 0 {
 		return nil

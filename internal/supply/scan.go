@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// ErrBlocked: a scan found something at the level to block.
+// ErrBlocked means that a scan found something at or above the level that the policy blocks.
 var ErrBlocked = errors.New("blocked by the scan policy")
 
 // ScanPolicy defines which scans a version needs before it becomes visible.
@@ -27,12 +27,14 @@ type ScanPolicy struct {
 	Database string        // directory of the scanner's offline database
 	MaxAge   time.Duration // scan again when the newest report is older; 0: never
 
-	// SourceRepository is a git source whose tree at a version's tag is scanned too. "": none.
+	// SourceRepository is a git source, as of a module entry: its tree at a version's tag is
+	// scanned as well. "": none.
 	SourceRepository string
 }
 
-// ScanArtifact scans a module, or each package, by digest, and attaches reports to the manifest, or
-// platform's. At the level to block the error is ErrBlocked.
+// ScanArtifact scans a module, or each package of a provider, by digest, and attaches the reports
+// to the manifest, or each platform's. If findings reach the level that blocks, they are attached
+// and the error wraps ErrBlocked.
 func ScanArtifact(ctx context.Context, r *oci.Repo, m oci.Manifest, p ScanPolicy, now time.Time) (scan.Counts, error) {
 	if index, err := artifact.ParseProviderIndex(m); err == nil {
 		return scanProvider(ctx, r, index, p, now)
@@ -97,7 +99,7 @@ func scanZip(ctx context.Context, r *oci.Repo, zip, subject oci.Descriptor, targ
 	return scanTree(ctx, r, subject, dir, target, p, evidence.ScanSummary{Time: now})
 }
 
-// scanTree scans a directory, and attaches the report; summary has what is known.
+// scanTree scans a directory, and attaches the reports to subject; summary has the other fields.
 func scanTree(ctx context.Context, r *oci.Repo, subject oci.Descriptor, dir string, target scan.Target, p ScanPolicy, summary evidence.ScanSummary) (scan.Counts, error) {
 	report, err := scan.Run(ctx, scan.Options{Scanner: p.Scanner, Dir: dir, Target: target, Database: p.Database})
 	if err != nil {

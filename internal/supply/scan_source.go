@@ -24,7 +24,7 @@ func (p ScanPolicy) sourceRepository() (ModuleEntry, error) {
 	return ModuleEntry{Source: src, Subdir: src.Location.Subdir}, err
 }
 
-// scanAll scans a version and, if named, its source. Both reports are attached.
+// scanAll scans a version and, if named, its source. Both reports are attached, even if one blocks.
 func (it item) scanAll(ctx context.Context, m oci.Manifest, v addr.Version, o SyncOptions) error {
 	_, err := ScanArtifact(ctx, it.repo, m, it.Scan, o.Now())
 	if it.Scan.SourceRepository == "" || err != nil && !errors.Is(err, ErrBlocked) {
@@ -36,7 +36,7 @@ func (it item) scanAll(ctx context.Context, m oci.Manifest, v addr.Version, o Sy
 	return err
 }
 
-// scanSource scans the source at a version's tag; none is an error.
+// scanSource scans the source repository at a version's tag. A missing tag is an error.
 func (it item) scanSource(ctx context.Context, subject oci.Descriptor, v addr.Version, o SyncOptions) (err error) {
 	from, err := o.Origins(it.Auth)
 	if err != nil {

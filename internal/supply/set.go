@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// Set is a depot file's content, or a command line's: what a registry gets, from where.
+// Set is the content of a depot file, or of a command line: what a registry gets, and from where.
 type Set struct {
 	Registry  string // HOST[/PREFIX]; "": given on the command line
 	Interval  time.Duration
@@ -38,10 +38,10 @@ type Auth struct {
 	KeyFile             string // its private key, PEM, mode 0600
 }
 
-// inClear: data to an address crosses a network unencrypted.
+// inClear reports whether what is sent to an address crosses a network unencrypted.
 func inClear(u *url.URL) bool { return u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) }
 
-// Validate refuses no secret, several, and a token without TLS.
+// Validate refuses a credential with no secret or with several, and an API address without TLS.
 func (a Auth) Validate() error {
 	given := 0
 	for _, set := range []bool{a.TokenEnv != "", a.File != "", a.AppID != 0} {
@@ -63,7 +63,7 @@ func (a Auth) Validate() error {
 	return nil
 }
 
-// setFile is the file's structure; pointers tell absent from empty.
+// setFile is the structure of the file. Pointers tell an absent argument from an empty one.
 type setFile struct {
 	Registry  *string         `hcl:"registry"`
 	Interval  *string         `hcl:"interval"`
@@ -164,7 +164,7 @@ func ReadSet(name string) (*Set, error) {
 	return ParseSet(name, src)
 }
 
-// ParseSet reads a depot file in HCL, or JSON by its name. Mistakes have file and line.
+// ParseSet reads a depot file in HCL, or JSON if name ends in .json. Mistakes have file and line.
 func ParseSet(name string, src []byte) (*Set, error) {
 	var file setFile
 	if diags := syntax.Decode(src, name, &file); diags.HasErrors() {

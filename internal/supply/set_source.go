@@ -59,7 +59,7 @@ func (e ModuleEntry) Key() string { return addr.KindModule + " " + e.Address.Str
 // Key returns the name of the entry in a [Record].
 func (e ProviderEntry) Key() string { return addr.KindMirror + " " + e.Address.String() }
 
-// From describes the source for messages, without secrets.
+// From describes the source of the versions for messages, without secrets of a URL.
 func (e ModuleEntry) From() string {
 	text := e.Source.Host + "/" + e.Source.Address.String()
 	if e.Source.Kind != SourceRegistry {

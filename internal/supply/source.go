@@ -30,7 +30,8 @@ func (e *SourceError) Error() string {
 
 // SourceOptions provides access to the sources that users name.
 type SourceOptions struct {
-	// Upstream returns a client of others' registries, and of hosts that the user's text names.
+	// Upstream returns a client of others' registries and mirrors, and of the hosts in named, from
+	// the user's text.
 	Upstream func(named ...string) (*upstream.Client, error)
 	Registry func(host string) (*oci.Client, error) // to an OCI registry
 	Own      string                                 // host name under which the registry's own providers are addressed
@@ -88,7 +89,7 @@ func OpenSource(from string, o SourceOptions) (depot.Source, error) {
 	return &upstream.Registry{Client: client, Host: from}, nil
 }
 
-// HTTPSource reads the provider protocol, or else a network mirror.
+// HTTPSource reads the provider protocol if u is an address of it, or else a network mirror.
 func HTTPSource(client *upstream.Client, u *url.URL) depot.Source {
 	if strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), "/v1/providers") {
 		return &upstream.Registry{Client: client, Base: u}
@@ -101,7 +102,7 @@ func RepositorySource(client *oci.Client, l addr.Layout, own string) depot.Sourc
 	return upstream.NewRepository(func(p addr.Provider) (*oci.Repo, error) { return client.Repo(OwnProvider(p, own).Item().Repository(l)) })
 }
 
-// OwnProvider returns p as stored: without host if own is it.
+// OwnProvider returns p as the registry stores it: its own providers, of host own, have no host.
 func OwnProvider(p addr.Provider, own string) addr.Provider {
 	if p.Hostname == own {
 		p.Hostname = ""

@@ -33,8 +33,8 @@ type Result struct {
 	Published depot.Published `json:"-"` // the version that was published from its origin, or found in the registry
 }
 
-// Apply carries out a plan, several steps at once; failures stop no others. The record is written
-// once at the end, even of ctx. notify, if any, gets each step.
+// Apply carries out a plan, several steps at once; a failure does not stop others. The record is
+// written once at the end, even if ctx has ended. notify, if not nil, is called after each step.
 func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Result, error) {
 	if err := p.save(ctx, s.d, true); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (st Step) do(ctx context.Context) (VersionRecord, error) {
 	return st.run(ctx)
 }
 
-// applyStep records a step's outcome; what a check held back is no failure.
+// applyStep records a step's outcome. What a check held back did not fail: the file asked for it.
 func (rec *Record) applyStep(st Step, vr VersionRecord, err error) Result {
 	res := Result{Step: st, State: vr.State, Published: vr.published}
 	if st.learned && (st.run == nil || err != nil) {
@@ -170,7 +170,8 @@ func (vr *VersionRecord) recordStored(it item, out depot.Published) {
 	vr.published = out
 }
 
-// extend adds platforms, approved by their sums: only a scan holds them back.
+// extend adds platforms to a version. They were approved by their sums: only a scan holds them
+// back.
 func (s *Syncer) extend(ctx context.Context, it item, o offer, known VersionRecord) (VersionRecord, error) {
 	vr := known
 	out, err := it.publish(ctx, o, func(ctx context.Context, x depot.Candidate) error {
@@ -214,7 +215,8 @@ func (s *Syncer) rescan(ctx context.Context, it item, v addr.Version, known Vers
 	return known, nil
 }
 
-// items converts the file's entries, and those that left it.
+// items converts the file's entries, and, of the common record, those that left it and lost parts,
+// or all of these to repair.
 func (s *Syncer) items(common *Record) ([]item, error) {
 	var items []item
 	for _, e := range s.o.Set.Modules {
@@ -319,7 +321,7 @@ func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
 	return it, nil
 }
 
-// moduleOffers lists an origin's versions, a request a page.
+// moduleOffers lists the versions of a module at its origin, with one request for each page.
 func moduleOffers(ctx context.Context, from Origins, e ModuleEntry) ([]offer, error) {
 	var tags []upstream.Tag
 	var err error
@@ -404,7 +406,7 @@ func repositoryOffers(ctx context.Context, from Origins, src ModuleSource) ([]of
 	return offers, nil
 }
 
-// fetchModule writes a version's tree below dir; a tag must not have moved.
+// fetchModule writes a version's tree below dir. It fails if a git tag moved since it was listed.
 func fetchModule(ctx context.Context, from Origins, e ModuleEntry, o offer, dir string, whole bool) (depot.Fetched, error) {
 	f := fetcher{Client: from.Client, Git: from.Git, Open: from.Open, Permit: from.Permit}
 	l := e.Source.Location
@@ -444,8 +446,8 @@ func fetchGitHub(ctx context.Context, from Origins, f fetcher, e ModuleEntry, o 
 	return got, err
 }
 
-// githubTree writes ref's tree below dir, maybe only a directory unless whole. Without that:
-// ErrNoModule.
+// githubTree writes the tree of ref below dir; unless whole, only folder may be complete. Without
+// folder in it, the error is ErrNoModule.
 func githubTree(ctx context.Context, from Origins, f fetcher, owner, name, ref, folder, dir string, whole bool) (depot.Fetched, error) {
 	body, err := from.GitHub.Tarball(ctx, owner, name, ref)
 	if err != nil {

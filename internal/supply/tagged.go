@@ -22,7 +22,7 @@ type Tagged struct {
 	Title       string // the address of the module as it is written; may be empty
 }
 
-// PublishTagged publishes the module of a commit: only t.Dir, unless it uses what is beside.
+// PublishTagged publishes the module of a commit: only t.Dir, unless it uses others beside it.
 func PublishTagged(ctx context.Context, d *depot.Depot, from Origins, t Tagged) (depot.Published, error) {
 	if t.Commit == "" {
 		var err error

@@ -36,8 +36,9 @@ type TenantsOptions struct {
 	FrontEnds []string    // HOST[:PORT] of its front-ends
 }
 
-// Tenants reads untrusted tenants' sources: https, OCI, ssh with a key; no files, internal
-// addresses, or administrator's credential. Exempt loopback hosts may use http.
+// Tenants reads the sources of untrusted tenants, over https, from OCI registries, or over ssh with
+// a key; never files, internal addresses, or with an administrator's credential. A loopback host
+// that the guard exempts may use http.
 type Tenants struct {
 	o       TenantsOptions
 	own     []string     // HOST:PORT of the registry and its front-ends
@@ -49,7 +50,8 @@ type Tenants struct {
 	apps  *upstream.AppTokens
 }
 
-// NewTenants returns such a reader, through which each Git of the process goes then.
+// NewTenants returns a reader of tenants' sources. From then on each Git of this process sends its
+// requests through it.
 func NewTenants(o TenantsOptions) *Tenants {
 	t := &Tenants{o: o, lists: upstream.NewLists(), apps: upstream.NewAppTokens()}
 	for _, host := range append([]string{o.Registry}, o.FrontEnds...) {
@@ -78,7 +80,8 @@ type tenant struct {
 	may    func(addr.Item) bool
 }
 
-// Origins gives an entry's sources. Its secret goes to its hosts only. may: which own addresses.
+// Origins gives access to the sources of one entry. The secret is sent only to its hosts. may
+// reports whether the entry's namespace may use an address of okara's own registry.
 func (t *Tenants) Origins(ctx context.Context, s TenantSecret, may func(addr.Item) bool) (Origins, error) {
 	if s.App != nil {
 		s.App.HTTP = t.outside
@@ -145,7 +148,7 @@ func (e tenant) permitLocation(l upstream.Location) error {
 	return requireHTTPS(l.URL)
 }
 
-// requireHTTPS requires https, but for loopback, which the guard checks.
+// requireHTTPS requires https, except of loopback addresses, which the guard checks.
 func requireHTTPS(u *url.URL) error {
 	if u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) {
 		return deniedError("sources must use https, oci or ssh, not %s", u.Scheme)
@@ -153,7 +156,7 @@ func requireHTTPS(u *url.URL) error {
 	return nil
 }
 
-// openRepo opens any registry's repository, or an own one if allowed.
+// openRepo opens a repository of any registry, or one of okara's own that e may use.
 func (e tenant) openRepo(reference string) (*oci.Repo, error) {
 	host, name, _ := strings.Cut(reference, "/")
 	h, err := e.toRegistry(host, func(own addr.Layout) bool {
@@ -166,7 +169,7 @@ func (e tenant) openRepo(reference string) (*oci.Repo, error) {
 	return oci.OpenRepo(reference, e.ociOptions(h))
 }
 
-// toRegistry returns a registry's client; allowed decides about the own.
+// toRegistry returns the client for a registry; allowed decides about okara's own.
 func (e tenant) toRegistry(host string, allowed func(addr.Layout) bool) (*http.Client, error) {
 	address := withPort(&url.URL{Scheme: "https", Host: host})
 	switch {
@@ -215,7 +218,7 @@ func (e tenant) toFrontEnd(host string, it addr.Item) (*http.Client, error) {
 	return e.inside, nil
 }
 
-// providerSource returns a provider's source: own, another, a mirror or OCI.
+// providerSource returns a provider's source: its own registry, another, a network mirror, or OCI.
 func (e tenant) providerSource(origin string, p addr.Provider) (depot.Source, error) {
 	if !strings.Contains(origin, "://") {
 		h, err := e.toFrontEnd(cmp.Or(origin, p.Hostname), p.Item())
@@ -268,7 +271,7 @@ func withPort(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")), cmp.Or(u.Port(), port, "443"))
 }
 
-// tenantTransport bounds each exchange, and refuses hosts, by redirect too.
+// tenantTransport bounds each exchange, and refuses some hosts, also as a redirect's target.
 type tenantTransport struct {
 	next    http.RoundTripper
 	refused []string // HOST:PORT
