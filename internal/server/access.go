@@ -102,7 +102,7 @@ func (s *Settings) policy() (access.Policy, error) {
 	return policy, err
 }
 
-// checkRuleIssuer refuses a rule that no token can match.
+// checkRuleIssuer refuses a rule whose issuer is not accepted: no token can match it.
 func checkRuleIssuer(s *Settings, at hcl.Range, name, issuer string) error {
 	if issuer == "" || s.Login != nil && s.Login.Issuer == issuer || s.acceptsIssuer(issuer) {
 		return nil
@@ -206,7 +206,7 @@ func (s *Settings) login() (*access.Login, error) {
 	return out, nil
 }
 
-// checkDirect validates a login at the issuer, whose tokens must be accepted.
+// checkDirect validates a login that is left to the issuer, whose tokens must be accepted.
 func (in *Login) checkDirect(s *Settings) error {
 	givesTokens := in.SecretFile != "" || in.TokenTTL != "" || in.GroupsClaim != ""
 	endsSessions := in.NotBefore != "" || len(in.NotBeforeOf) > 0

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// actTime is how long a step waits for its act, and an act for steps.
+	// actTime is how long a step waits for its act, and how long after an act steps belong to it.
 	actTime = time.Minute
-	// heldTime is how long an unwon claim may stay: honest clients withdraw it.
+	// heldTime is how long a claim that did not win may stay: honest clients withdraw it before.
 	heldTime = 15 * time.Second
 	// collectTime is how long changes of many versions are collected for one record.
 	collectTime = 2 * time.Second
@@ -31,8 +31,8 @@ const (
 )
 
 // acts makes one record of what a command does in several requests to the built-in registry, by
-// what they store. A step without an act of its caller within actTime is recorded by itself, a lock
-// held so long is a lock, and each request is among decisions.
+// what they store. A step that no act of its caller in its place follows within actTime is recorded
+// by itself, a lock held so long is a lock, and each request is among the decisions with its tag.
 type acts struct {
 	mu      sync.Mutex // guards the fields below
 	claims  map[place]*claim
@@ -79,8 +79,8 @@ func (a *acts) makerOf(repository, tag, named string) string {
 	return named
 }
 
-// mayHold: a live claim may be a caller's lock: its own, or from before the start, and those beside
-// it have ended. named is in the claim.
+// mayHold reports whether a live claim may be a caller's lock: it is the caller's, or from before
+// the start, and those beside which it was made have ended. named is whom the claim names.
 func (a *acts) mayHold(at place, named string, live []string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,7 +91,7 @@ func (a *acts) mayHold(at place, named string, live []string) bool {
 	return c.caller == at.caller && !slices.ContainsFunc(c.beside, func(tag string) bool { return slices.Contains(live, tag) })
 }
 
-// mayClaim: a caller may make one more claim. Some known ones may have ended unnoticed.
+// mayClaim reports whether a caller may make one more claim. Known ones may have ended unnoticed.
 func (a *acts) mayClaim(caller string, isHeld func(place) bool) bool {
 	a.mu.Lock()
 	known := slices.DeleteFunc(slices.Collect(maps.Keys(a.claims)), func(at place) bool { return a.claims[at].caller != caller })
@@ -106,8 +106,8 @@ func (a *acts) mayClaim(caller string, isHeld func(place) bool) bool {
 	return len(gone) > 0
 }
 
-// noteClaim notes a claim, which may have joined that at root. It is a lock once it won, stood for
-// actTime, or another of its caller did.
+// noteClaim notes a new claim, which may have joined that at root. It is recorded as a lock once it
+// won, or stood for actTime, or one after the other of its caller did.
 func (a *acts) noteClaim(at, root place, c *claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -156,8 +156,8 @@ func (a *acts) noteWin(at place) bool {
 	return c != nil
 }
 
-// noteWrite notes a caller's version. If it is a takeover's copy the lock tells of it: true, unless
-// that is recorded.
+// noteWrite notes a version that a caller wrote. If it is the copy with which a claim takes over,
+// the lock tells of it: then it returns true, unless the lock is recorded already.
 func (a *acts) noteWrite(caller, repository string, t format.StateTag, fence int64) (told bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -270,7 +270,7 @@ func (a *acts) flushLocked(at place) {
 	delete(a.waiting, at)
 }
 
-// noteAct makes what waits at a place, and comes within actTime, its part.
+// noteAct makes what waits at a place, and comes there within actTime, a part of the act of digest.
 func (a *acts) noteAct(at place, digest string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -308,7 +308,7 @@ func (a *acts) isPart(at place, digest string) bool {
 	return digest != "" && a.recent[at] == digest
 }
 
-// collect makes one record of many versions; one is often deleted twice.
+// collect makes one record of many versions. One is often deleted by tag, then by digest.
 func (a *acts) collect(at place, write func(access.Change), c access.Change) {
 	n, _ := strconv.ParseInt(c.Version, 10, 64) // 0: by digest
 	a.mu.Lock()

@@ -19,10 +19,11 @@ func (o Options) publicURL(r *http.Request) string {
 	return o.reachedURL(r)
 }
 
-// reachedURL returns the URL by which the client came, without final slash: by TLS, a listed proxy,
-// or here. "": plain http over a network, or an unlisted proxy's trace, which may have changed
-// names. The host is the client's own word, for it alone. A forwarding replica says how it was
-// reached, signed.
+// reachedURL returns the URL by which the client reached this server, without a slash at the end:
+// over TLS, through a listed proxy that says how, or on this machine. It is "" for plain http over
+// a network, and after an unlisted proxy, which may have changed the name. The host is what the
+// client sent: an answer with it is for this client alone. A replica that forwards signs how it was
+// reached.
 func (o Options) reachedURL(r *http.Request) string {
 	if hop := strings.Fields(r.Header.Get(service.HopHeader)); len(hop) > 0 {
 		if len(hop) != 3 || !o.Options.Keys.Verify(hopPurpose, hop[1], hop[2], hop[0]) {
@@ -59,7 +60,7 @@ func (o Options) signAddress(r *http.Request) string {
 // forwarded are the headers in which proxies say whom they forward, and by which name.
 var forwarded = [...]string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"}
 
-// isForwarded: the request looks like a proxy's, some by HTTP/1.0 alone.
+// isForwarded reports whether a request looks like a proxy's. Some show by HTTP/1.0 alone.
 func isForwarded(r *http.Request) bool {
 	for _, name := range forwarded {
 		if r.Header.Get(name) != "" {

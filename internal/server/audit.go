@@ -18,8 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// keepAuditLog keeps the audit log: queue repository, memory, and file if any. A portal has only
-// the file: no keys, and the leader records.
+// keepAuditLog sets up the audit log: the queue repository, memory, and file unless nil. A portal
+// has only the file: it lacks state keys, and the leader records what it forwards.
 func (o *Options) keepAuditLog(file slog.Handler, env Env) error {
 	if o.claim.Alone {
 		if file != nil {
@@ -62,7 +62,7 @@ const maxExports = 4
 // stallExport is the time in which a client must take 64 KiB of a download.
 const stallExport = time.Minute
 
-// serveAudit answers a page of the audit as JSON, or all as CSV or JSON lines.
+// serveAudit answers one page of the audit as JSON, or all that matches as CSV or JSON lines.
 func (f *Front) serveAudit(w http.ResponseWriter, r *http.Request) error {
 	if _, err := f.kit.Guard.Allow(r, rights.Server()); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (f *Front) auditPage(w http.ResponseWriter, r *http.Request, q auditlog.Que
 	return service.Send(w, r, "private, no-cache", doc)
 }
 
-// auditExport sends all records. A late error cuts the connection, lest a part look whole.
+// auditExport sends all that matches. A late error cuts the connection, lest a part look whole.
 func (f *Front) auditExport(w http.ResponseWriter, r *http.Request, q auditlog.Query, mediaType, name string, write func(io.Writer, func(func(*auditlog.Entry) error) error) error) error {
 	release, ok := f.exports.Acquire(f.kit.Client(r), 1)
 	if !ok {

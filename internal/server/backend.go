@@ -52,7 +52,7 @@ func (s *Settings) newBackend(env Env, m *Metrics, l addr.Layout) (backend, erro
 	return backend{client: c, embedded: h, own: h, acts: newActs(), files: h.OpenBlob, where: dir}, err
 }
 
-// isVitalRepository: states with locks, and the ledger, may be written on a full disk.
+// isVitalRepository says what may be written on a full disk: states with locks, and the ledger.
 func isVitalRepository(l addr.Layout) func(string) bool {
 	return func(repository string) bool {
 		it, ok := l.Parse(repository)
@@ -78,7 +78,7 @@ func (s *Settings) remoteBackend(env Env, m *Metrics) (backend, error) {
 	return backend{client: c, where: s.Registry, with: with}, err
 }
 
-// gcSchedule returns when the embedded registry collects, with metrics.
+// gcSchedule returns when the embedded registry frees space, with a callback for metrics.
 func (g *GC) gcSchedule(m *Metrics) embedded.Schedule {
 	return embedded.Schedule{Every: g.Interval.Value(), MinAge: g.MinAge.Value(), Done: func(c embedded.Collected, err error) {
 		if err == nil {

@@ -23,7 +23,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// depotRunner runs a depot file on its interval, one replica at a time by a lock.
+// depotRunner runs a depot file on its interval. A replica that does not get the lock waits for the
+// next run.
 type depotRunner struct {
 	env   Env
 	file  string   // the depot file
@@ -114,7 +115,7 @@ func (r *depotRunner) recordEnd(err error) {
 	r.last = run
 }
 
-// runDepots works until ctx ends. A wrong file is reported, and read again.
+// runDepots works until ctx ends. An error in the file is reported; each run reads it again.
 func (r *depotRunner) runDepots(ctx context.Context) {
 	for {
 		r.failed = 0
@@ -151,8 +152,8 @@ func (r *depotRunner) runDepots(ctx context.Context) {
 	}
 }
 
-// depotWait returns the time until the next run, 10 % jitter; beside another's lock at most a
-// quarter of the lease.
+// depotWait returns the time until the next run, ±5 %, lest replicas ask at once; while another has
+// the lock, at most a quarter of the lease, to notice its end.
 func depotWait(interval time.Duration, locked bool) time.Duration {
 	if locked {
 		interval = min(interval, depotLease/4)

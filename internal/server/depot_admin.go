@@ -18,7 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// depotAdmin provides the depot pages: record and lock of the registry, file and next run of here.
+// depotAdmin provides the depot pages: record and lock as the registry has them, file and next run
+// as this replica has them.
 type depotAdmin struct {
 	d       *depot.Depot
 	store   *statebackend.Store // holds the lock

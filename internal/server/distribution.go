@@ -21,7 +21,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// noRegistry answers clients that take this server for its registry: 404 would be wrong.
+// noRegistry answers clients that take this server for the registry that it stores in: a 404
+// without a code would mean a missing repository.
 func noRegistry(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -29,8 +30,8 @@ func noRegistry(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, `{"errors":[{"code":"UNSUPPORTED","message":"this server stores in another registry: name that one"}]}`) // an error means that the client is gone
 }
 
-// distribution passes an authorised request on, by method, path and query. Forms are refused: a
-// registry that reads them could see other values.
+// distribution passes an authorised request to the embedded registry, by method, path and query.
+// Forms are refused: a registry that reads them could see other values.
 func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	if f.o.Embedded == nil {
 		noRegistry(w)
@@ -86,7 +87,8 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// listRepositories answers /v2/_catalog with what the caller may read, in pages.
+// listRepositories answers /v2/_catalog with what the caller may read, in pages by the
+// specification.
 func listRepositories(f *Front, w http.ResponseWriter, r *http.Request) error {
 	grant, err := f.kit.Guard.Allow(r, rights.Right{Action: rights.List, Kind: rights.AnyKind})
 	if err != nil {
@@ -108,8 +110,8 @@ func listRepositories(f *Front, w http.ResponseWriter, r *http.Request) error {
 	return service.WriteJSON(w, http.StatusOK, map[string][]string{"repositories": append([]string{}, all...)})
 }
 
-// distributionRights returns a request's rights: to its repository, and to those it mounts from, by
-// method, path and query.
+// distributionRights returns the rights that a request needs, to its repository and each from which
+// it mounts a blob, by method, path and query alone.
 func distributionRights(l addr.Layout, r *http.Request) []rights.Right {
 	if r.URL.Path == "/v2/" {
 		return nil // the answer says only that there is a registry
@@ -127,7 +129,7 @@ func distributionRights(l addr.Layout, r *http.Request) []rights.Right {
 	return append(needed, rights.RightTo(l, action, embedded.RepositoryOf(r.URL.Path)))
 }
 
-// isForm: a library would take a form value from the body, malformed types too.
+// isForm reports whether a library would read form values from the body, of malformed types too.
 func isForm(r *http.Request) bool {
 	for _, header := range r.Header.Values("Content-Type") {
 		t, _, _ := mime.ParseMediaType(header)
@@ -138,8 +140,8 @@ func isForm(r *http.Request) bool {
 	return false
 }
 
-// updateCaches updates caches after a write. A version is listed too: its client may lack that
-// right.
+// updateCaches updates caches after a write or deletion. A version is added to the catalog too: its
+// client may lack the right to write that.
 func (f *Front) updateCaches(r *http.Request) {
 	repository := embedded.RepositoryOf(r.URL.Path)
 	c := f.Protocols.Catalog()
@@ -163,7 +165,8 @@ func (f *Front) updateCaches(r *http.Request) {
 	c.ChangedPublished()
 }
 
-// recordState records an http backend's request: done, refused, or failed.
+// recordState records what a request to the http backend changed, or that it was refused or failed,
+// maybe after changes.
 func recordState(g access.Grant, r *http.Request, made []access.Change, status int) {
 	if access.Outcome(status) != access.Done && len(made) == 0 {
 		made = []access.Change{{Action: stateAction(r.Method), Lock: r.URL.Query().Get("ID")}}

@@ -15,7 +15,8 @@ import (
 // soon is how long before its end a key or a certificate is reported.
 const soon = 60 * 24 * time.Hour
 
-// doctor reports this replica's health by metrics, parts, and states' verdicts.
+// doctor reports this replica's health by its metrics, the state of its parts, and the verdicts on
+// state repositories; nothing that is not measured.
 type doctor struct {
 	metrics     *Metrics
 	queue       bool   // this replica works on a queue
@@ -27,7 +28,7 @@ type doctor struct {
 	auditLog    *auditlog.Log        // nil: no audit log is kept
 }
 
-// newDoctor reads the certificate's end once.
+// newDoctor reads the end of the certificate once: that stays after the start.
 func newDoctor(o Options, m *Metrics) *doctor {
 	d := &doctor{metrics: m, queue: len(o.GitHub)+len(o.PullThrough) > 0, states: o.States, auditLog: o.auditLog}
 	if o.Sessions != nil {

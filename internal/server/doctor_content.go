@@ -82,7 +82,7 @@ func contentFindings(m map[string][]sample) (all []web.Finding) {
 	return all
 }
 
-// cacheFindings report how often caches had an answer.
+// cacheFindings report how often the caches had an answer: in memory, and archives on disk.
 func cacheFindings(m map[string][]sample) (all []web.Finding) {
 	// hits, total
 	memory := [2]int{}
@@ -197,7 +197,7 @@ func depotFindings(m map[string][]sample) []web.Finding {
 	return []web.Finding{f}
 }
 
-// replicaFindings report the processes of the day in the audit log.
+// replicaFindings report the processes that changed something today, by the registry's audit log.
 func replicaFindings(v auditlog.View, now time.Time) []web.Finding {
 	seen := map[string]bool{}
 	for _, e := range v.Entries {

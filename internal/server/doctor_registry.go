@@ -81,7 +81,7 @@ func originFindings(m map[string][]sample) (all []web.Finding) {
 	return all
 }
 
-// countFailures counts requests without answer, or 429 or 5xx.
+// countFailures counts requests without an answer, or with the status 429 or 5xx.
 func countFailures(requests []sample) (n int) {
 	for _, s := range requests {
 		code, err := strconv.Atoi(s.labels["code"])
@@ -95,10 +95,10 @@ func countFailures(requests []sample) (n int) {
 // failsOften reports whether a tenth or more failed, which is no accident.
 func failsOften(bad, all int) bool { return bad > 0 && bad*10 >= all }
 
-// verdictWait is how long the page waits for states' examination, once.
+// verdictWait is how long the page waits for states to be examined, once after the start.
 const verdictWait = 2 * time.Second
 
-// verdictFindings report states' last verdicts, else the registry's by host.
+// verdictFindings report doctor's last verdict on each state repository, else that on the registry.
 func verdictFindings(ctx context.Context, s *states.States) (all []web.Finding) {
 	ctx, cancel := context.WithTimeout(ctx, verdictWait)
 	defer cancel()

@@ -24,20 +24,20 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
-// Extension is an optional part beside the core. Each [Settings] has one: that of settings read
-// again is asked, never opened. Methods are called in this order.
+// Extension is an optional part beside the core. Each [Settings] has its own: that of settings read
+// again is asked about its blocks, and never opened. Methods are called in this order.
 type Extension interface {
-	// Blocks returns structs for the rest of a file, as in [syntax.DecodeParts].
+	// Blocks returns pointers to structs of what the core does not read: see [syntax.DecodeParts].
 	Blocks() []any
-	// Check returns what the blocks require, or what is wrong. It reads no file.
+	// Check returns what the blocks require of the core, or what is wrong. It reads no file.
 	Check(s *Settings) (Claim, error)
-	// Prepare checks blocks against settings and named files, without effect.
+	// Prepare checks the blocks against all settings and the files that they name, without effect.
 	Prepare(s *Settings, env Env) error
-	// CheckTool starts the program of modules, after Prepare, and leaves nothing.
+	// CheckTool starts the program that runs modules, after Prepare, and leaves nothing behind.
 	CheckTool(ctx context.Context, env Env) error
-	// Open opens resources before any work, if [Claim.On], as Start.
+	// Open opens resources before any work begins. Open and Start are called only if [Claim.On].
 	Open(ctx context.Context, b Base) (Hooks, error)
-	// Start returns what is served, over the catalog, without a request.
+	// Start returns what the extension serves, over the catalog of modules. It makes no request.
 	Start(kit *service.Kit, modules *catalog.Catalog) (*Mounted, error)
 }
 
@@ -63,7 +63,7 @@ type Base struct {
 	Audit      *slog.Logger // for actions of the server itself; nil: not recorded
 }
 
-// Hooks are an extension's functions in decisions.
+// Hooks are functions of an extension that the core calls to decide about requests.
 type Hooks struct {
 	Kept     func() access.Kept    // the part of an identity that browser sessions keep
 	RunEnded func(run string) bool // reports whether a run is known to have ended

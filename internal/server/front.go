@@ -28,7 +28,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
-// Options are a [Front]'s parts, opened. Client and a key are required.
+// Options are a [Front]'s parts, already opened. Client and at least one key are required.
 type Options struct {
 	registry.Options // of the protocols; Kit, Keys and Metrics are filled in
 
@@ -43,13 +43,13 @@ type Options struct {
 	Embedded   http.Handler   // the registry to serve under /v2/; nil: none
 	CheckSpace func() error   // returns an error if the disk of Embedded is full; nil: not checked
 	States     *states.States // shown on pages; states that are written are added to its list; nil: none
-	// Stores opens a state, always the same store, which knows its locks: /state/ and tfe.v2 are
-	// one. nil: no states.
+	// Stores opens a state, always the same store, which knows the locks that this process won:
+	// /state/ and tfe.v2 are one. nil: states are not served.
 	Stores func(ctx context.Context, name string) (*statebackend.Store, error)
 	TFE    *TFEOptions  // of tfe.v2; nil: off
 	Depot  http.Handler // handles POST /depot/sync, which runs the depot file now; nil: none
 
-	// Start is [Extension.Start]; nil: none.
+	// Start returns what the extension serves, see [Extension.Start]; nil: there is none.
 	Start func(kit *service.Kit, modules *catalog.Catalog) (*Mounted, error)
 	// Alone serves only the extension, and what operators need.
 	Alone   bool
@@ -59,7 +59,7 @@ type Options struct {
 	claim      Claim            // of the extension
 	portalKeys []keyring.Key    // keys of the sessions of portals
 	rules      access.RulesFile // the rules of Access that come from a file
-	// certificate and key are served PEM files; "": none, or self-signed.
+	// certificate and its key are the PEM files that are served; "": none, or self-signed.
 	certificate, certificateKey string
 	auditLog                    *auditlog.Log // of changes and decisions; nil: none is kept
 	acts                        *acts         // of clients of the built-in registry
@@ -213,7 +213,7 @@ func toRun(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// tokens leads users here for a token to the page, or names the command, whatever the query.
+// tokens sends users of a tool that need a token to the page, or names the command, by no query.
 func (f *Front) tokens(w http.ResponseWriter, _ *http.Request) error {
 	if !f.o.Pages {
 		return writeText(w, "The administrator of this server creates tokens with `okara admin token new`.\n"+
@@ -236,7 +236,7 @@ func (o Options) guard(keys *keyring.Ring, m *Metrics) (*access.Guard, error) {
 	return access.New(out)
 }
 
-// Closing makes /readyz 503 and ends streams; other routes continue.
+// Closing makes /readyz answer 503 and ends streams: clients go elsewhere. Other routes continue.
 func (f *Front) Closing() {
 	f.closing.Store(true)
 	f.kit.Close()
@@ -259,7 +259,7 @@ func (f *Front) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// Finish completes work after the last answer and Run, in seconds.
+// Finish completes pending work after the last answer and Run, in seconds, even if ctx ended.
 func (f *Front) Finish(ctx context.Context) {
 	if !f.o.Alone {
 		f.Protocols.Finish(ctx)
@@ -270,7 +270,8 @@ func (f *Front) Finish(ctx context.Context) {
 	}
 }
 
-// screenRequests precedes all routes: foreign pages, and unclean paths that a redirect would hide.
+// screenRequests precedes all routes. It refuses web pages' requests, and paths that the
+// multiplexer would redirect cleaned: no client sends those.
 func (f *Front) screenRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(service.NoSniff, "nosniff")

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// inProcess sends requests to a handler here, bodies piped.
+// inProcess sends requests to a handler in this process. Bodies are piped, never held in memory.
 type inProcess struct{ handler http.Handler }
 
 // RoundTrip returns as soon as the handler has written its header.
@@ -62,7 +62,7 @@ func (t inProcess) serveInProcess(w *pipeWriter, r *http.Request) (err error) {
 	return nil
 }
 
-// pipeWriter answers within the process; once done is closed it is the client's.
+// pipeWriter is a ResponseWriter within the process. Once done is closed, response is the client's.
 type pipeWriter struct {
 	header   http.Header
 	body     *io.PipeWriter
@@ -103,10 +103,10 @@ func (w *pipeWriter) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// maxPerHost bounds requests to a registry that move no blob.
+// maxPerHost bounds concurrent requests to a registry that move no blob; downloads delay none.
 const maxPerHost = 64
 
-// newLimited bounds them to 64, blobs aside; others wait.
+// newLimited bounds requests by maxPerHost. Others wait until one ends, or their context does.
 func newLimited(base http.RoundTripper) http.RoundTripper {
 	return &limited{base: base, hosts: map[string]chan struct{}{}}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// serveMetrics serves /metrics at addr, if any, until stop.
+// serveMetrics serves /metrics at addr, if set, until stop is called, after a shutdown.
 func serveMetrics(ctx context.Context, addr string, m *Metrics, debug *slog.Logger, names ...string) (url string, stop func() error, err error) {
 	if addr == "" {
 		return "", func() error { return nil }, nil
@@ -82,7 +82,7 @@ func (s *Settings) certificate() (ca string, cfg *tls.Config, err error) {
 	return httpserve.SelfSigned(filepath.Join(s.Storage, "tls"), hosts)
 }
 
-// grace is how long to go on after a signal; loopback has no load balancer.
+// grace returns how long to go on after a signal. No load balancer uses a loopback address.
 func (s *Settings) grace() time.Duration {
 	if s.Grace != "" {
 		return s.Grace.Value()

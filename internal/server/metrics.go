@@ -71,7 +71,7 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// serveMetrics is for administrators: labels name modules.
+// serveMetrics is for administrators only: its labels name modules.
 func (f *Front) serveMetrics(w http.ResponseWriter, r *http.Request) error {
 	if _, err := f.kit.Guard.Allow(r, rights.Server()); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (f *Front) serveMetrics(w http.ResponseWriter, r *http.Request) error {
 // countDecision counts a decision about a request.
 func (m *Metrics) countDecision(mode, decision string) { m.auth.WithLabelValues(mode, decision).Inc() }
 
-// countAnswer counts a request by pattern; unknown methods are "other".
+// countAnswer counts a request by its route's pattern; unknown methods are "other": few series.
 func (m *Metrics) countAnswer(r *http.Request, status int, took time.Duration) {
 	method := r.Method
 	switch method {
@@ -111,7 +111,7 @@ func (m *Metrics) Transport(base http.RoundTripper) http.RoundTripper {
 	}}
 }
 
-// originTransport counts a pull-through rule's requests.
+// originTransport counts a pull-through rule's requests, labelled by rule: clients choose hosts.
 func (m *Metrics) originTransport(rule string, base http.RoundTripper) http.RoundTripper {
 	return counting{base, func(_ *http.Request, code string, _ time.Duration) { m.origins.WithLabelValues(rule, code).Inc() }}
 }
@@ -146,7 +146,7 @@ func operationOf(path string) string {
 	return "other"
 }
 
-// collectionMetrics are an embedded registry's, from its first collection.
+// collectionMetrics are those of an embedded registry. They appear with its first collection.
 type collectionMetrics struct {
 	once sync.Once
 	used prometheus.Gauge
@@ -154,7 +154,7 @@ type collectionMetrics struct {
 	free prometheus.Counter
 }
 
-// recordCollection records what was freed, and is in use.
+// recordCollection records how many bytes a garbage collection freed, and are used after it.
 func (m *Metrics) recordCollection(freed, used int64) {
 	c := &m.collection
 	c.once.Do(func() {
@@ -168,7 +168,7 @@ func (m *Metrics) recordCollection(freed, used int64) {
 	c.free.Add(float64(freed))
 }
 
-// addRunning adds metrics of process, version, and disk.
+// addRunning adds the metrics of a server's process, version, and disk of the storage folder.
 func (m *Metrics) addRunning(version, folder string) {
 	m.all.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(), newDisk(folder))
 	promauto.With(m.all).NewGaugeVec(prometheus.GaugeOpts{
@@ -176,7 +176,7 @@ func (m *Metrics) addRunning(version, folder string) {
 	}, []string{"version", "go"}).WithLabelValues(version, runtime.Version()).Set(1)
 }
 
-// disk measures a folder's disk, if it can.
+// disk measures the disk of a folder at each collection. If it cannot, there is no metric.
 type disk struct {
 	folder     string
 	size, free *prometheus.Desc
@@ -224,7 +224,7 @@ func (m *Metrics) depots() depotMetrics {
 	}
 }
 
-// countRun counts a run with failed versions; err: it failed whole.
+// countRun counts a run that ended, and its failed versions; err means that it failed as a whole.
 func (m depotMetrics) countRun(err error, failed int) {
 	result := "succeeded"
 	if err != nil {
@@ -251,7 +251,7 @@ type bucket struct {
 	count uint64
 }
 
-// gatherSamples returns current metrics by name, as far as measured.
+// gatherSamples returns the current metrics by name, without those that cannot be measured.
 func (m *Metrics) gatherSamples() map[string][]sample {
 	families, _ := m.all.Gather() // an error of one collector does not hide the others
 	all := make(map[string][]sample, len(families))
@@ -273,7 +273,7 @@ func (m *Metrics) gatherSamples() map[string][]sample {
 	return all
 }
 
-// boundOf95 returns the bound in seconds of 95 %; false: beyond all.
+// boundOf95 returns the bound in seconds that 95 % keep; false if they exceed every bound.
 func (s sample) boundOf95() (float64, bool) {
 	i := slices.IndexFunc(s.buckets, func(b bucket) bool { return float64(b.count) >= .95*float64(s.count) })
 	if i < 0 || s.count == 0 {

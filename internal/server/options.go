@@ -102,7 +102,7 @@ func (s *Settings) newOptions(env Env) (o Options, err error) {
 	return o, err
 }
 
-// openBackend opens the registry, with folders and keys of a first start.
+// openBackend opens the registry, and creates the folders and keys that a first start needs.
 func (s *Settings) openBackend(o *Options, env Env) (back backend, err error) {
 	if back, err = s.newBackend(env, o.Metrics, o.Layout); err != nil {
 		return back, err
@@ -159,7 +159,7 @@ func (a *Archives) archiveOptions() (registry.Archives, error) {
 	return registry.Archives{TTL: a.TTL.Value(), Redirect: a.Redirect, StreamFor: networks}, err
 }
 
-// linkKeys reads links' keys: the first signs. Without files stored has one.
+// linkKeys reads the keys of links: the first signs, all are valid. Without files stored gives one.
 func (s *Settings) linkKeys(stored func(file string) (keyring.Key, error)) ([]keyring.Key, error) {
 	if s.Claim.Alone { // a portal has only session keys, and links to no archives
 		return s.UI.sessionKeys(s.Storage, archiveKey)
@@ -179,8 +179,8 @@ func (s *Settings) linkKeys(stored func(file string) (keyring.Key, error)) ([]ke
 	return keys, nil
 }
 
-// Check returns what [Run] would find wrong in settings, files and variables, mostly a
-// [syntax.SettingError], without effect, beside a server.
+// Check returns what [Run] would find wrong in settings and in files and variables that they name,
+// mostly as a [syntax.SettingError]. It has no effect and uses no port: a server may run meanwhile.
 func Check(s *Settings, env Env) error {
 	o, err := s.newOptions(env)
 	if err != nil {
@@ -203,7 +203,7 @@ func Check(s *Settings, env Env) error {
 	return s.checkListeners()
 }
 
-// storedKey returns the stored key, or a placeholder before the first start.
+// storedKey returns the stored key, or a placeholder before the first start, which makes it.
 func storedKey(file string) (keyring.Key, error) {
 	key, err := readArchiveKey(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -212,7 +212,7 @@ func storedKey(file string) (keyring.Key, error) {
 	return key, err
 }
 
-// checkListeners checks certificate and metrics' address; access checks the other.
+// checkListeners checks the certificate and the metrics' address. Access control checks the other.
 func (s *Settings) checkListeners() error {
 	if err := s.TLS.checkFiles(); err != nil {
 		return err

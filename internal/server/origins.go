@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// Pull is a pull_through block: what is fetched from origins on request.
+// Pull is a pull_through block: which providers are fetched from their origin on request.
 type Pull struct {
 	Providers     string    `hcl:"providers,label"`            // HOSTNAME/NAMESPACE/TYPE, with *
 	Versions      string    `hcl:"versions,optional"`          // constraint; "": all
@@ -71,7 +71,7 @@ func (p Pull) pullRule(env Env, m *Metrics) (registry.PullRule, error) {
 	return r, err
 }
 
-// checkProviderGlob requires three segments, * for any text.
+// checkProviderGlob requires three segments of an address, in which * stands for any text.
 func checkProviderGlob(glob string) error {
 	parts := strings.Split(glob, "/")
 	if len(parts) != 3 || slices.Contains(parts, "") || strings.Contains(glob, "**") {
@@ -86,7 +86,8 @@ func checkProviderGlob(glob string) error {
 	return nil
 }
 
-// pullOrigin returns from's source: "" the address's registry, a mirror, or another.
+// pullOrigin returns the source that from names: "" is the registry of the provider's address, else
+// a network mirror, or another registry.
 func pullOrigin(from string, client *upstream.Client) (depot.Source, error) {
 	switch {
 	case from == "":
@@ -144,7 +145,8 @@ type Hook struct {
 	Range      hcl.Range `hcl:",def_range"`
 }
 
-// readGitHub reads github and hook blocks and secrets, without a request.
+// readGitHub reads github and hook blocks and their secrets. It sends no request: GitHub may be
+// down.
 func (o *Origins) readGitHub(env Env) ([]registry.GitHub, error) {
 	hooks := map[string][]Hook{}
 	for _, h := range o.Hooks {

@@ -27,7 +27,7 @@ import (
 )
 
 // push is a request that changes the built-in registry: a manifest tagged or attached, or a
-// deletion. Blobs and mere parts are none.
+// deletion. A blob alone, or a manifest that only others refer to, is none.
 type push struct {
 	f          *Front
 	grant      access.Grant
@@ -143,7 +143,7 @@ func (p *push) storedManifest(c access.Change) (oci.Manifest, bool) {
 	return m, err == nil
 }
 
-// isProbe: `okara admin doctor` tries the registry; what is left is recorded.
+// isProbe reports whether `okara admin doctor` tries the registry out. What it leaves is recorded.
 func (p *push) isProbe(m oci.Manifest) bool {
 	if !probe.IsProbe(m) {
 		return false
@@ -204,7 +204,7 @@ func (p *push) isVersion(m oci.Manifest) bool {
 	return err == nil && d.Digest == m.Digest
 }
 
-// readStatus copies a status event to the change, if valid.
+// readStatus copies action, version and message of a status event to the change, if it is valid.
 func (p *push) readStatus(c *access.Change, m oci.Manifest) {
 	if e, err := evidence.ParseStatusEvent(p.reference, m); err == nil {
 		c.Action = rights.Action(e.Action)
@@ -242,7 +242,7 @@ func (p *push) recordState(c access.Change, m oci.Manifest, there bool) {
 	}
 }
 
-// unreadChange is of a failed request, or a manifest gone.
+// unreadChange returns the change for a request that failed, or for a manifest that is gone.
 func (p *push) unreadChange(t format.StateTag, c access.Change) access.Change {
 	switch {
 	case t.Kind == format.StateNumbered:
@@ -288,7 +288,7 @@ func (p *push) writeTo(t format.StateTag, c access.Change) {
 // prune removes versions, whose workspace stays.
 const prune rights.Action = "prune"
 
-// recordNumbered records a version: written, restored, deleted, resealed, removed.
+// recordNumbered records that a version was written, restored, deleted, resealed or removed.
 func (p *push) recordNumbered(t format.StateTag, m oci.Manifest, c access.Change) {
 	c.Version = strconv.FormatInt(t.N, 10)
 	c.Detail = ""
@@ -365,14 +365,16 @@ func (p *push) reseals(s format.StateManifest) bool {
 	return reflect.DeepEqual(old, s)
 }
 
-// isSameState: the server has both versions' keys, and they are one state.
+// isSameState reports whether a version and what it replaces, both readable by our keys, are one
+// state.
 func (p *push) isSameState(s format.StateManifest) bool {
 	store, err := p.openStore()
 	old, perr := format.ParseState(p.manifest)
 	return errors.Join(err, perr) == nil && statebackend.IsSame(p.ctx, store, old, s)
 }
 
-// takesOver: a version is the copy of the one before, of a lock taken over.
+// takesOver reports whether a version is the copy of the one before with which a takeover begins.
+// What only says so is a write.
 func (p *push) takesOver(t format.StateTag, s format.StateManifest) bool {
 	if s.Operation != format.OperationTakeover || s.ParentN == 0 {
 		return false
@@ -395,7 +397,7 @@ func (p *push) takesOver(t format.StateTag, s format.StateManifest) bool {
 	return err == nil && parent.Empty == s.Empty && (s.Empty || parent.Layer.Digest == s.Layer.Digest)
 }
 
-// recordLock records a lock's begin or end; its marker is for readers.
+// recordLock records the begin or end of a lock. Its marker is for readers and older tools.
 func (p *push) recordLock(t format.StateTag, m oci.Manifest, c access.Change) {
 	l, err := format.ParseLock(m)
 	of := format.StateTag{Kind: format.LockClaim, Fragment: t.Fragment, N: t.N, X: t.X}

@@ -23,8 +23,8 @@ import (
 
 // This file decides whether a push may change a lock or what it protects.
 
-// checkLock refuses what would take a lock from its claim's maker, by tag, digest or end, but a
-// force-unlock; and what would change its state.
+// checkLock refuses what would take a workspace's lock from the caller that made its claim, by tag,
+// digest or end, except by force-unlock; and what would change the state under it.
 func (p *push) checkLock(mediaType string, manifest []byte) error {
 	if p != nil && p.blob && (p.known && !p.it.Versioned() || p.f.o.Layout.BelowState(p.repository)) {
 		p.grant.Record(p.repository, access.Change{Action: "delete", Digest: p.reference, Status: http.StatusConflict, At: p.at})
@@ -52,7 +52,7 @@ func (p *push) checkLock(mediaType string, manifest []byte) error {
 	return nil
 }
 
-// workspaceOf returns a tag's workspace, whole by its manifest.
+// workspaceOf returns a tag's workspace, in full by its manifest, else as the tag has it.
 func workspaceOf(t format.StateTag, m oci.Manifest) string {
 	s, _ := format.ParseState(m)
 	l, _ := format.ParseLock(m)
@@ -109,7 +109,8 @@ func refuseChange(why, hint string) error {
 	return &service.Error{Status: http.StatusConflict, Text: why + "\nhint: " + hint}
 }
 
-// isForce: a manifest ends another's lock: forced, after its lease, or joined.
+// isForce reports whether a manifest ends another caller's lock: by force, after its lease, or as a
+// claim that joined a lock which has ended.
 func (p *push) isForce(of format.StateTag, claim format.LockManifest, put oci.Manifest) bool {
 	l, err := format.ParseLock(put)
 	if err != nil || l.Kind != format.KindTombstone || l.Fence != of.N || l.Nonce != of.X || format.StateFragment(claim.Workspace) != of.Fragment {
@@ -119,8 +120,9 @@ func (p *push) isForce(of format.StateTag, claim format.LockManifest, put oci.Ma
 	return l.Reason == format.ReasonForced || l.Reason == format.ReasonExpired || l.Reason == format.ReasonOrphan && joined && !p.isHeld(p.claimAt(root))
 }
 
-// checkWrite refuses what would change state or a version under another's lock, or after the own
-// was forced and before the copy. A version below the current one is kept aside.
+// checkWrite refuses what would change the current state, or a version, under another's lock, or
+// after the own was ended by force and before the copy above. A new version below the current is
+// kept aside.
 func (p *push) checkWrite(t format.StateTag) error {
 	list, err := p.repo.Snapshot(p.ctx)
 	if err != nil {
@@ -156,7 +158,7 @@ func unlessMissing(err error) error {
 	return err
 }
 
-// unsealed returns the first number beyond a forced holder, 0 once copied.
+// unsealed returns the first number that no holder of a forced lock can write, 0 once copied above.
 func (p *push) unsealed(t format.StateTag) int64 {
 	list, err := p.repo.Snapshot(p.ctx)
 	if unlessMissing(err) != nil {

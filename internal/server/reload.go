@@ -22,10 +22,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
-// reloadEvery is how often files of rights and keys are compared: not every change is announced.
+// reloadEvery is how often files of rights and keys are compared: file systems do not announce
+// every change, as of a Secret that Kubernetes mounts.
 const reloadEvery = 2 * time.Second
 
-// reloader keeps rights and keys as in their files; the rest waits for a start.
+// reloader keeps rights and keys as in their files. Other settings change at the next start.
 type reloader struct {
 	read func() (*Settings, error)
 	log  *slog.Logger
@@ -83,7 +84,7 @@ func (l *reloader) content() [sha256.Size]byte {
 	return [sha256.Size]byte(sum.Sum(nil))
 }
 
-// reload applies the files' content, or logs the error.
+// reload applies the files' content. An error is logged, and changes nothing.
 func (l *reloader) reload(front *Front, why string) {
 	s, err := l.read()
 	var now reloaded
@@ -128,7 +129,8 @@ func (l *reloader) load(s *Settings) (now reloaded, err error) {
 	return now, err
 }
 
-// rulesOf reads the rules file. Its error is its writer's: earlier rules stay.
+// rulesOf reads the rules file. An error is its writer's fault, and stops no other file: its
+// previous rules stay.
 func (l *reloader) rulesOf(s *Settings) access.RulesFile {
 	file, err := s.rulesFile()
 	switch {
@@ -149,7 +151,7 @@ func warnUnconditional(log *slog.Logger, p access.Policy) {
 	}
 }
 
-// reload applies all rights or none; portals change at a start.
+// reload applies all of the rights or none. Whether portals are accepted changes only at a start.
 func (f *Front) reload(now reloaded) error {
 	rings := map[*keyring.Ring][]keyring.Key{f.keys: now.keys}
 	if s := f.o.Sessions; s != nil {

@@ -27,7 +27,7 @@ type readingDoc struct {
 	All  int `json:"all"`
 }
 
-// entryDoc is a search result, of its newest version.
+// entryDoc is a search result; all but kind and address are of its newest version.
 type entryDoc struct {
 	Kind        string    `json:"kind"`
 	Address     string    `json:"address"`

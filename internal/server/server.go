@@ -26,7 +26,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Env is what a server needs of its process; all but Debug and Tracer.
+// Env is what a server needs from its process. Every field is required, except Debug and Tracer.
 type Env struct {
 	Process
 	Logs
@@ -60,7 +60,7 @@ type Outside struct {
 	HostToken func(host string) string   // the API token for a host, "" for none
 }
 
-// Supply publishes without a client: depot file and webhooks.
+// Supply has the functions that publish without a client: for the depot file and webhooks.
 type Supply struct {
 	Secret    func(variable, file string) (string, error) // reads a variable if it is named, else a file
 	CheckAuth func(supply.Auth) error                     // checks that the secrets that an auth block names exist
@@ -77,7 +77,8 @@ type Ready struct {
 	Routes  []string // of the port, such as "GET /v1/catalog", sorted
 }
 
-// Run serves until ctx ends, downloads longer. [syntax.SettingError]: a mistake.
+// Run serves until ctx ends; running downloads may then finish. A [syntax.SettingError] is a
+// mistake in the settings.
 func Run(ctx context.Context, s *Settings, env Env) error {
 	files.CleanUp("")            // temporary files of a server that was killed
 	again := newReloader(s, env) // before any file is read that may change
@@ -179,7 +180,7 @@ func serveUntil(ctx context.Context, srv *httpserve.Server, front *Front, work [
 	return err
 }
 
-// endAfter ends grace after ctx: the leader leads while requests come.
+// endAfter returns a context that ends grace after ctx: the leader leads while requests still come.
 func endAfter(ctx context.Context, grace time.Duration) context.Context {
 	if grace <= 0 {
 		return ctx

@@ -67,7 +67,7 @@ func (f *Front) pageRoutes() []serviceRoute {
 	}
 }
 
-// callbackHandler takes browsers back from the issuer, of pages or tools.
+// callbackHandler serves where the issuer sends browsers back, for a login to pages or of a tool.
 func (f *Front) callbackHandler() http.Handler {
 	tools := f.limitedHandler(f.o.Login != nil && !f.o.Login.Direct && !f.o.Alone, f.kit.Guard.ToolLogins().Callback)
 	if f.pages == nil || f.o.Login == nil {
@@ -98,8 +98,8 @@ func (f *Front) limitedHandler(on bool, h service.Handler) http.Handler {
 // discoveryCache is the Cache-Control of the discovery document.
 const discoveryCache = "public, max-age=300"
 
-// serveDiscovery names the services, without a token, which `login` needs. If one cannot, the rest
-// is not cached.
+// serveDiscovery names the services. It needs no token, lest `login` be impossible. If one cannot
+// tell its entries, the document has the others and is not cached.
 func (f *Front) serveDiscovery(w http.ResponseWriter, r *http.Request) error {
 	base := strings.TrimSuffix(f.o.BasePath, "/")
 	doc := map[string]any{}
@@ -135,8 +135,8 @@ func healthz(version string) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, _ *http.Request) error { return writeText(w, "ok "+version+"\n") }
 }
 
-// serveReady: the registry has answered once; caches outlive its outage. A full disk of the
-// built-in one is not ready.
+// serveReady reports whether the registry has answered once: caches outlive its outage. A full disk
+// of the built-in registry is not ready.
 func (f *Front) serveReady(w http.ResponseWriter, r *http.Request) error {
 	if f.closing.Load() {
 		return &service.Error{Status: http.StatusServiceUnavailable, Text: "shutting down"}

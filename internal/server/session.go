@@ -74,7 +74,7 @@ func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
 	return out, nil
 }
 
-// sessionKeys reads sessions' keys: the first seals. Without files stored has one.
+// sessionKeys reads sessions' keys: the first seals, all are valid. Without files stored gives one.
 func (u *UI) sessionKeys(storage string, stored func(file string) (keyring.Key, error)) ([]keyring.Key, error) {
 	if len(u.Keys) == 0 {
 		key, err := stored(filepath.Join(storage, "session.key"))
@@ -91,14 +91,14 @@ func (u *UI) sessionKeys(storage string, stored func(file string) (keyring.Key, 
 	return keys, nil
 }
 
-// isPlainHTTP: browsers here connect without TLS; elsewhere a cookie could be read.
+// isPlainHTTP reports whether browsers need no TLS: only here, or others could read cookies.
 func (s *Settings) isPlainHTTP() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
 	withTLS := s.TLS.Cert != "" || s.TLS.SelfSigned || strings.HasPrefix(s.PublicURL, "https:")
 	return err == nil && netaddr.IsLoopback(host) && !withTLS
 }
 
-// archiveKey reads, or makes, links' secret, one for all replicas.
+// archiveKey reads the secret that signs archive links, or makes it. Replicas need the same file.
 func archiveKey(file string) (keyring.Key, error) {
 	key, err := readArchiveKey(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
-// Settings are all of a server's: a file's, by tags, then the caller's. Start from [Defaults],
-// whose blocks are never nil.
+// Settings are all settings of a server. A file sets them by the tags; fields that the caller sets
+// after override it. Start from [Defaults]; blocks that have a default are never nil.
 type Settings struct {
 	Listen    string `hcl:"listen,optional"`                // address and port
 	Metrics   string `hcl:"metrics_listen,optional"`        // separate address for /metrics, which is then not served elsewhere
@@ -157,7 +157,7 @@ type GC struct {
 	Range    hcl.Range       `hcl:",def_range"`
 }
 
-// Origins are blocks about others' content, with policies.
+// Origins has the blocks of a file about content from other servers, and the policies for it.
 type Origins struct {
 	GitHub  []GitHub  `hcl:"github,block"`
 	Hooks   []Hook    `hcl:"hook,block"`

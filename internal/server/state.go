@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// stateStores holds states' stores by name, which know their locks.
+// stateStores holds stores of states by name, kept, as each knows the locks that this process won.
 type stateStores struct {
 	back    backend
 	options statebackend.Options
@@ -28,7 +28,7 @@ type stateStores struct {
 	byName map[string]*statebackend.Store
 }
 
-// stateMemory bounds states in memory, read and written apart.
+// stateMemory bounds, in bytes, the states of all requests, separately for reading and writing.
 const stateMemory = 512 << 20
 
 // newStateStores returns the stores of the layout's states.
@@ -77,7 +77,7 @@ func (o *Options) shownStates() *states.States {
 	return o.States
 }
 
-// lockAddress serves /lock: POST or PUT takes, DELETE releases, as for GitLab.
+// lockAddress serves /lock below a state: POST or PUT locks, DELETE unlocks, as for GitLab.
 func lockAddress(state service.Handler) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		method, ok := map[string]string{http.MethodPost: "LOCK", http.MethodPut: "LOCK", http.MethodDelete: "UNLOCK", "LOCK": "LOCK", "UNLOCK": "UNLOCK"}[r.Method]
@@ -93,7 +93,7 @@ func lockAddress(state service.Handler) service.Handler {
 	}
 }
 
-// serveState passes an authorised request on; all but GET and HEAD need write.
+// serveState passes an authorised request on. All but GET and HEAD need the right to write.
 func (f *Front) serveState(w http.ResponseWriter, r *http.Request) error {
 	action := rights.Write
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {

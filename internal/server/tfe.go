@@ -27,7 +27,7 @@ import (
 type TFEOptions struct {
 	Interval time.Duration // between the states that the tools store during an apply; 0: only at the end
 	Memory   int64         // for all states that are being stored, in bytes
-	// Organizations are the configuration's; those in Fresh split new workspaces.
+	// Organizations are the configuration's; those in Fresh give each new workspace its repository.
 	Organizations, Fresh []string
 	// Remote are the organizations whose new workspaces have the execution mode remote.
 	Remote []string
@@ -56,7 +56,7 @@ func (c *Cloud) tfeOptions() *TFEOptions {
 	return o
 }
 
-// clouds answers tfe.v2 about this server: rights, organizations, addresses.
+// clouds answers tfe.v2's questions about this server: rights, organizations, and addresses.
 type clouds struct {
 	o     *Options // with TFE
 	guard *access.Guard
@@ -100,8 +100,9 @@ func (f *Front) newTFE() http.Handler {
 // maxTFEState bounds a state that is stored by tfe.v2; the bound of /state/ is the same.
 const maxTFEState = 512 << 20
 
-// tfeService announces tfe.v2 as the tools ask: `cloud` tfe.v2, backend "remote" tfe.v2.1, without
-// which OpenTofu 1.12.6 crashes, and state.v2 for local operations, hashicorp/tfe tfe.v2.2.
+// tfeService announces tfe.v2 as the tools ask: `cloud` for tfe.v2, backend "remote" for tfe.v2.1,
+// without which OpenTofu 1.12.6 crashes, and, with local operations, state.v2; hashicorp/tfe for
+// tfe.v2.2.
 func (f *Front) tfeService(_ context.Context, base string) (map[string]any, error) {
 	if f.tfe == nil {
 		return nil, nil
@@ -110,7 +111,7 @@ func (f *Front) tfeService(_ context.Context, base string) (map[string]any, erro
 	return map[string]any{"tfe.v2": at, "tfe.v2.1": at, "tfe.v2.2": at, "state.v2": at}, nil
 }
 
-// workspaceRight returns the right to a workspace, or any of an organization.
+// workspaceRight returns the right to a workspace, or to any of the organization if none is named.
 func (c *clouds) workspaceRight(action rights.Action, organization, workspace string) rights.Right {
 	if workspace == "" {
 		return rights.AnyStateRight(c.o.Layout, action, organization)
@@ -118,8 +119,8 @@ func (c *clouds) workspaceRight(action rights.Action, organization, workspace st
 	return rights.StateRight(c.o.Layout, action, organization, workspace)
 }
 
-// allowWorkspace decides. Of no organization any right does; run needs one somewhere, checked by
-// the body's workspace after.
+// allowWorkspace decides about a request. One about no organization needs any right; run needs a
+// right to run somewhere: the body names the workspace, whose right is checked after it was read.
 func (c *clouds) allowWorkspace(r *http.Request, action rights.Action, organization, workspace string) (access.Grant, error) {
 	if organization != "" {
 		return c.guard.Allow(r, c.workspaceRight(action, organization, workspace))
@@ -197,10 +198,10 @@ type TFE struct {
 	Enabled  *bool           `hcl:"enabled,optional"`           // serve the API; nil: yes
 	Interval syntax.Duration `hcl:"snapshot_interval,optional"` // how often the tools store a state during an apply; 0: only at the end
 	Memory   syntax.Size     `hcl:"memory,optional"`            // for all states that are being stored
-	// Runs executes plans and applies here: local; "": where they start.
+	// Runs is the executor of plans and applies: local; "": they run where they are started.
 	Runs       string          `hcl:"runs,optional"`
 	RunTimeout syntax.Duration `hcl:"run_timeout,optional"` // maximum time of a plan, and of an apply
-	// AllowEncryption accepts a block encryption, which runs programs.
+	// AllowEncryption accepts uploads with a block encryption, whose key provider runs programs.
 	AllowEncryption bool `hcl:"allow_encryption,optional"`
 	// Earlier is what is done with settings and variables of runs that versions up to
 	// commit 6129cd06 kept among the states, where writers of states could forge them.
@@ -222,7 +223,8 @@ func (t *TFE) Remote() bool { return t.isOn() && t.Runs != "" }
 // isOn reports whether the API is served.
 func (t *TFE) isOn() bool { return t.Enabled == nil || *t.Enabled }
 
-// Organization has settings of a state that `cloud` calls so; others exist too.
+// Organization has settings of a state that `cloud` and backend "remote" call an organization.
+// Those without a block exist too.
 type Organization struct {
 	Name string `hcl:"name,label"`
 	// Split gives each new workspace a separate repository, that of the state
@@ -269,7 +271,7 @@ func (t *TFE) checkRuns() error {
 	return syntax.CheckDuration(t.Range, "run_timeout", t.RunTimeout)
 }
 
-// checkAnonymous refuses rights without token where uploaded code would have them.
+// checkAnonymous refuses rights without a token where uploaded code runs, which would have them.
 func (c *Cloud) checkAnonymous(p *access.Policy) error {
 	if !c.TFE.Remote() || len(p.Anonymous) == 0 {
 		return nil
@@ -288,7 +290,7 @@ func (c *Cloud) split() (names []string) {
 	return names
 }
 
-// checkOrganizations refuses impossible names, and one that another reserves.
+// checkOrganizations refuses names that no state can have, and one that another block reserves.
 func (c *Cloud) checkOrganizations(l addr.Layout) error {
 	seen := map[string]bool{}
 	for _, o := range c.Organizations {
@@ -315,7 +317,7 @@ func (c *Cloud) checkOrganizations(l addr.Layout) error {
 	return nil
 }
 
-// checkReserved refuses rights to reserved states, which grant nothing.
+// checkReserved refuses rights to states reserved for workspaces, which would grant nothing.
 func (c *Cloud) checkReserved(at hcl.Range, rights []rights.Scope) error {
 	for _, right := range rights {
 		if right.Kind != addr.KindState {
