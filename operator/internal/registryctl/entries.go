@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -205,6 +206,9 @@ func (r *entries) sync(ctx context.Context, e *entry) error {
 // runEngine runs the engine and updates the status and the Versions accordingly.
 func (r *entries) runEngine(ctx context.Context, e *entry, ns *metav1.PartialObjectMetadata) error {
 	from, err := r.origins(ctx, e, ns)
+	if err == nil {
+		err = r.awaitTurn(ctx, e)
+	}
 	if err != nil {
 		return err
 	}
@@ -248,6 +252,35 @@ func (r *entries) runEngine(ctx context.Context, e *entry, ns *metav1.PartialObj
 		e.sayVerdict(r.events, addOmitted(found.verdict(), plan.Omitted(e.key)))
 	}
 	return failed
+}
+
+// awaitTurn spreads the first runs after a start over the interval, so that a start does not ask
+// all origins at once. An entry for which there is work to do has its turn.
+func (r *entries) awaitTurn(ctx context.Context, e *entry) error {
+	if !meta.IsStatusConditionTrue(e.status.Conditions, v1alpha1.ConditionReady) || e.status.ObservedGeneration != e.GetGeneration() ||
+		e.requestedRun() != e.status.LastHandledRequest || !r.past.begin(e) {
+		return nil
+	}
+	versions, err := listVersions(ctx, r, client.ObjectKeyFromObject(e))
+	if err != nil {
+		return err
+	}
+	for i := range versions {
+		if versions[i].Generation != versions[i].Status.ObservedGeneration {
+			return nil
+		}
+	}
+	var approvals v1alpha1.ApprovalList
+	if err := r.List(ctx, &approvals, client.InNamespace(e.GetNamespace())); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(approvals.Items, func(a v1alpha1.Approval) bool { return a.Status.Result == "" }) {
+		return nil
+	}
+	if interval := e.run.Interval.Length(); interval > 0 {
+		return &soonError{rand.N(interval)}
+	}
+	return nil
 }
 
 // sayVerdict writes a verdict to the status of an entry.

@@ -19,8 +19,8 @@ const (
 	maxBackOff = 10 * time.Minute
 )
 
-// pastRuns knows the last run of each entry. It is kept in memory: after a start every entry
-// runs and examines everything.
+// pastRuns knows the last run of each entry. It is kept in memory: after a start the first run of
+// an entry, within its interval if it is up to date, examines everything.
 type pastRuns struct {
 	mu   sync.Mutex // guards the field below
 	runs map[types.NamespacedName]past
@@ -78,6 +78,21 @@ func (s *pastRuns) note(e *entry, now time.Time, succeeded bool) (first bool) {
 	}
 	s.runs[client.ObjectKeyFromObject(e)] = p
 	return !again
+}
+
+// begin reports whether this is the first that is known of an entry, which is known from now on.
+func (s *pastRuns) begin(e *entry) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := client.ObjectKeyFromObject(e)
+	if _, known := s.runs[name]; known {
+		return false
+	}
+	if s.runs == nil {
+		s.runs = map[types.NamespacedName]past{}
+	}
+	s.runs[name] = past{uid: e.GetUID(), generation: e.GetGeneration(), request: e.requestedRun()}
+	return true
 }
 
 func (s *pastRuns) forget(name types.NamespacedName) {

@@ -108,7 +108,7 @@ func TestDepotSyncs(t *testing.T) {
 	s.stop()
 	before, everything := s.revisions(), s.everything()
 	modules, providers, depots := reconciled(t, "module"), reconciled(t, "provider"), reconciled(t, "depot")
-	writes, runs := s.in.writes.Load(), s.runs.Load()
+	writes, runs, asked := s.in.writes.Load(), s.runs.Load(), s.out.asked.Load()
 	s.start()
 	s.until("looked at by the next operator", func() (bool, any) {
 		return reconciled(t, "module") > modules && reconciled(t, "provider") > providers && reconciled(t, "depot") > depots, nil
@@ -117,6 +117,7 @@ func TestDepotSyncs(t *testing.T) {
 	if s.runs.Load() != runs+2 {
 		t.Errorf("%d runs, not one for each entry", s.runs.Load()-runs)
 	}
+	must.Equal(t, "requests to origins", s.out.asked.Load()-asked, 0)
 	must.Equal(t, "writes to the registry", s.in.writes.Load()-writes, 0)
 	if after := s.revisions(); !maps.Equal(before, after) {
 		t.Errorf("objects were written:\n%v\n%v", before, after)
