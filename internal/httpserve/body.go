@@ -56,8 +56,7 @@ func (b *body) Read(p []byte) (int, error) {
 	b.stalled.Stop()
 	b.waited += time.Since(start)
 	if b.got += n; b.got >= minBody {
-		b.got = 0
-		b.waited = 0
+		b.got, b.waited = 0, 0
 	}
 	b.ended = b.ended || err != nil
 	return n, err

@@ -428,11 +428,10 @@ func (p *push) recordLock(t format.StateTag, m oci.Manifest, c access.Change) {
 	case claims && p.delete:
 		p.recordEnd(t, at, false, told)
 	case claims && t.Kind == format.LockMarker:
-		switch {
-		case p.f.o.acts.noteWin(at):
-		case p.isHeld(at): // since before the server started
-			write(lock)
-		default:
+		if !p.f.o.acts.noteWin(at) {
+			if p.isHeld(at) { // since before the server started
+				c = lock
+			}
 			write(c)
 		}
 	case claims && p.claim == "" && !p.over:

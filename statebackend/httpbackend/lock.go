@@ -103,10 +103,7 @@ func (s *Server) takeLock(ctx context.Context, t target, info statebackend.LockI
 }
 
 func (s *Server) tryLock(ctx context.Context, t target, info statebackend.LockInfo) (l *statebackend.Lock, fresh bool, err error) {
-	fit := func(context.Context, *statebackend.Listing) error {
-		fresh = true
-		return nil
-	}
+	fit := func(context.Context, *statebackend.Listing) error { fresh = true; return nil }
 	if s.owner == "" {
 		l, err = t.store.LockWhen(ctx, t.workspace, info, fit)
 	} else {
