@@ -38,7 +38,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// runSite says how runs reach okara serve, and where instances are; no URL: nothing runs.
+// runSite says how runs reach okara serve, and where instances are. Without a URL no module is run.
 type runSite struct {
 	serve      string
 	cluster    string
@@ -154,7 +154,7 @@ func (s *runSite) settings() (instancectl.Settings, error) {
 	return about.Settings, nil
 }
 
-// boundsTimeout is how long policies may take to be in force.
+// boundsTimeout is how long policies, created with the operator, may take to be in force.
 const boundsTimeout = time.Minute
 
 // checkBounds returns an error if no policy bounds the objects that the operator writes.
@@ -258,7 +258,7 @@ type runsOf struct {
 	list   *catalog.Catalog
 }
 
-// startRuns adds the controllers of runs; with some namespaces there are no kinds.
+// startRuns adds the controllers of runs. With some namespaces there are no cluster-wide kinds.
 func (f *flags) startRuns(ctx context.Context, mgr ctrl.Manager, r *reach, clock *instancectl.Clock, log *slog.Logger) error {
 	c, err := directClient(mgr)
 	if err != nil {

@@ -45,8 +45,8 @@ func definitionObjects(k *kindspec.Kind) []any {
 	return all
 }
 
-// object returns what an object of a kind becomes, in order. The error is for its author, with a
-// path.
+// object returns what an object of a kind becomes, in the order of creation. The error is for the
+// author of the object or its definition; one about the object has a path.
 func (s operatorSite) object(k *kindspec.Kind, given *unstructured.Unstructured) ([]any, error) {
 	o := given.DeepCopy()
 	if o.GetUID() == "" {

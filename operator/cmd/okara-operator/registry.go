@@ -158,7 +158,7 @@ func (s *registrySite) openOptions(r *reach) (registryctl.Options, error) {
 	}, nil
 }
 
-// tenants reads origins, local addresses only if allowed.
+// tenants returns the reader of origins, which connects to local addresses only if allowed.
 func (s *registrySite) tenants(host string, layout addr.Layout) (*supply.Tenants, error) {
 	guard := upstream.NewGuard(slices.Concat(s.allowed, upstream.Proxies(os.Getenv)))
 	var transport http.RoundTripper

@@ -115,7 +115,7 @@ func (f *renderFlags) parseKind(text []byte) (*kindspec.Kind, error) {
 	return kindspec.New(def, m)
 }
 
-// describeModule returns --module's description, as published.
+// describeModule returns the description that okara publish would store for --module.
 func (f *renderFlags) describeModule(module, path string) (kindspec.Module, error) {
 	if f.module == "" {
 		return kindspec.Module{}, &hintError{fmt.Errorf("unknown inputs of module %s", module),

@@ -178,7 +178,7 @@ func runOperator(ctx context.Context, f flags, errOut io.Writer) error {
 	return mgr.Start(ctx)
 }
 
-// connectCluster returns the connection, and sets the namespace.
+// connectCluster returns the configuration of the connection, and sets the operator's namespace.
 func connectCluster(f *flags) (*rest.Config, error) {
 	config, namespace, err := loadConfig(f.kubeconfig)
 	if err != nil {

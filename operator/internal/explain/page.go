@@ -179,7 +179,7 @@ func planOf(o *unstructured.Unstructured) string {
 	return plan
 }
 
-// heldBack returns the digest of a Version that waits for approval or a scan.
+// heldBack returns the digest of a Version that waits for approval, or that a scan holds back.
 func heldBack(o *unstructured.Unstructured) string {
 	if ready := fluxobj.Conditions(o)[v1alpha1.ConditionReady]; o.GetKind() != "Version" || ready.Reason != v1alpha1.ReasonHeld {
 		return ""

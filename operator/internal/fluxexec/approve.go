@@ -16,7 +16,7 @@ import (
 const (
 	// AnnotationPlan is what the plan gate saw: a [Gated] as JSON.
 	AnnotationPlan = "okara.dev/plan"
-	// AnnotationApproved is DIGEST@GENERATION: the plan that may be applied, and when.
+	// AnnotationApproved is DIGEST@GENERATION: the plan to apply, at what the approval creates.
 	AnnotationApproved = "okara.dev/approved-plan"
 )
 
@@ -32,7 +32,7 @@ type Gated struct {
 
 const digestLength = 64
 
-// gateOf reads what the gate saw; zero: nothing valid.
+// gateOf reads what the gate saw; zero if the annotation is missing or invalid.
 func gateOf(live *unstructured.Unstructured) Gated {
 	var g Gated
 	if err := json.Unmarshal([]byte(live.GetAnnotations()[AnnotationPlan]), &g); err != nil || len(g.Digest) != digestLength {
@@ -64,16 +64,16 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("plan %s is not the pending one: review plan %s", e.Plan, e.Now)
 }
 
-// GateMissingError: the gate has not seen the waiting plan, so another could be applied.
+// GateMissingError means that the gate did not see the plan: another might run (PlanGateMissing).
 type GateMissingError struct{ Name string }
 
 func (e *GateMissingError) Error() string {
 	return fmt.Sprintf("the plan gate has not seen the plan of Terraform %s: start the operator with --plan-gate-address, and give tofu-controller its certificates", e.Name)
 }
 
-// Approve approves the plan with the ID, if it waits, once or again. It is applied when the gate
-// sees the same changes once more; else the gate refuses, and the next [Executor.Apply] asks for a
-// plan. The error is a [*StaleError] or a [*GateMissingError].
+// Approve approves the plan with the ID, if it is the one that waits; again succeeds. It is applied
+// when the gate sees the same changes once more; if they differ the gate refuses, and the next
+// [Executor.Apply] requests a new plan. The error is a [*StaleError] or a [*GateMissingError].
 func (e *Executor) Approve(ctx context.Context, s Spec, plan string) error {
 	c, live, err := e.readLive(ctx, s.workInfo())
 	if err != nil {

@@ -44,18 +44,19 @@ type about struct {
 	request, attempt          string
 }
 
-// Namespace returns that of a work's objects; UID is that of the object it is for.
+// Namespace returns the namespace of a work's objects, UID the UID of the object that it is for.
 func Namespace(w Work) string { return w.workInfo().key.Namespace }
 func UID(w Work) types.UID    { return w.workInfo().uid }
 
-// requestValue changes, and with it the run, with the user's request, the attempt, or the source's
-// UID and generation.
+// requestValue is the annotation that requests a run when it changes: with the user's request, the
+// attempt, or the source's UID and generation.
 func (a about) requestValue(source *unstructured.Unstructured) string {
 	return strings.Join([]string{a.request, a.attempt, string(source.GetUID()), strconv.FormatInt(source.GetGeneration(), 10)}, "/")
 }
 
-// Build returns a run's objects in order of creation, the source first; deletion goes back, and
-// waits for the Terraform. The error is a [*FieldError].
+// Build returns a run's objects in the order of creation: the source first, which a Terraform
+// always needs. Deletion goes back, and waits until the Terraform is gone. The error is a
+// [*FieldError].
 func Build(w Work) ([]any, error) {
 	source, main, err := w.buildObjects()
 	if err != nil {
@@ -72,7 +73,7 @@ func Build(w Work) ([]any, error) {
 	return all, nil
 }
 
-// Observe reads the status of a live Terraform or HelmRelease, or nil.
+// Observe reads the status of a live Terraform or HelmRelease; live is nil if there is none.
 func Observe(w Work, live *unstructured.Unstructured) Status {
 	if live == nil {
 		return Status{Phase: Absent}
@@ -113,10 +114,10 @@ func acceptedObjects(w Work) (source, main *unstructured.Unstructured, err error
 	return source, main, err
 }
 
-// Apply writes a run's objects, and reports whether it wrote any. Each write revokes an approval
-// (T4), which was for another run, as are those carried out or refused. A new source, Request or
-// Attempt runs at once (T16). Of a run that ends only the source is ensured (T1). A release's
-// account must exist.
+// Apply creates or updates a run's objects, and reports whether it wrote any. Each write revokes an
+// approval that was not carried out (T4), as it was for another run; those carried out or refused
+// are revoked too. A new source, Request or Attempt runs at once (T16). Of a run that is being
+// deleted only the source is ensured (T1). A release's account must exist, with its rights.
 func (e *Executor) Apply(ctx context.Context, w Work) (changed bool, err error) {
 	source, main, err := acceptedObjects(w)
 	if err != nil {
@@ -138,7 +139,7 @@ func (e *Executor) Apply(ctx context.Context, w Work) (changed bool, err error) 
 	return changed || wrote, err
 }
 
-// Observe returns the status of a run, if stuck with its source's failure.
+// Observe returns the status of a run; without progress, with the failure of its source, if any.
 func (e *Executor) Observe(ctx context.Context, w Work) (Status, error) {
 	c, live, err := e.readLive(ctx, w.workInfo())
 	if err != nil {

@@ -29,7 +29,7 @@ const ociScheme = sourcev1.OCIRepositoryPrefix
 // tries is how often a failed install or upgrade is retried.
 const tries = 3
 
-// annotationReset resets helm-controller's failure counters for another attempt (H5).
+// annotationReset, if equal to the request, resets helm-controller's failure counters (H5).
 const annotationReset = "reconcile.fluxcd.io/resetAt"
 
 // AccountError says that the account of a release does not exist.

@@ -47,7 +47,8 @@ type Spec struct {
 	UID types.UID `json:"uid,omitempty"`
 	// Attempt names a try. A new value starts a run even if nothing else changed.
 	Attempt string `json:"attempt,omitempty"`
-	// Request is any string; a new value runs at once, as with each Secret that is read (T16).
+	// Request is any string; a new value runs at once. It has users' requests, and what changes
+	// with each Secret that the run reads (T16).
 	Request string `json:"request,omitempty"`
 
 	Module             Module                     `json:"module"`

@@ -49,7 +49,8 @@ type Status struct {
 	Plan *Plan // the plan that waits, if Planned
 	// Failures counts the failures since the last change, except those of a destroy.
 	Failures int64
-	// FailedAt is when the last destroy failed, in RFC 3339, or "".
+	// FailedAt is when the last try of a destroy failed, in RFC 3339; "" if none did, or the next
+	// one is in progress. tofu-controller does not count them.
 	FailedAt string
 	// Left are the addresses that a destroy left behind. It is called failed then.
 	Left []string
@@ -93,7 +94,7 @@ type Plan struct {
 	ConfigMap  string // its key tfplan holds the text; a long plan is in several, found by labels
 }
 
-// TurnedAway reports whether okara serve refused the state: OpenTofu shows only 409.
+// TurnedAway reports whether okara serve refused the run its state: OpenTofu shows only 409.
 func (s Status) TurnedAway() bool { return strings.Contains(s.Message, " 409") }
 
 // statusOf returns the common part of the status of a Terraform or HelmRelease.
@@ -173,7 +174,7 @@ func (s *Spec) isApplied(live *unstructured.Unstructured) bool {
 	return fluxobj.Conditions(live)["Ready"].True() && fluxobj.Observed(live) && current && !pending
 }
 
-// isWaiting reports whether a plan waits (T8), not just briefly.
+// isWaiting reports whether a plan waits for approval (T8): without need it is pending briefly.
 func (s *Spec) isWaiting(live *unstructured.Unstructured) bool {
 	force, _, _ := unstructured.NestedBool(live.Object, "spec", "force")
 	only, _, _ := unstructured.NestedBool(live.Object, "spec", "planOnly")

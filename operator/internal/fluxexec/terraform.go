@@ -160,7 +160,8 @@ const typeString = `"string"`
 // typeSuffix marks the key that holds the type of an output that is not a string.
 const typeSuffix = "__type"
 
-// ReadOutputs reads tofu-controller's Secret (T6): a string as it is, else JSON with NAME__type.
+// ReadOutputs reads tofu-controller's Secret (T6): a string as it is, another value as JSON, with
+// its type under NAME__type.
 func ReadOutputs(data map[string][]byte) (map[string]Output, error) {
 	all := map[string]Output{}
 	for name, value := range data {

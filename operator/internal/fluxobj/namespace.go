@@ -51,7 +51,7 @@ type RunNamespace struct {
 	Account     string            // the account that runs modules; "": [Account]
 	Annotations map[string]string // of the account, such as a role at a cloud provider
 	Network     RunNetwork
-	// Charts: the account may edit the namespace, whose resources are reachable from everywhere.
+	// Charts says that charts are installed: the account may edit the namespace, all can reach it.
 	Charts bool
 }
 
@@ -69,7 +69,7 @@ func (h RunNamespace) accountRole() string {
 	return Account
 }
 
-// EnsureNamespace makes or labels the namespace of an object's runs; another's: [*TakenError].
+// EnsureNamespace makes or labels the namespace of an object's runs; [*TakenError] for another's.
 func EnsureNamespace(ctx context.Context, c client.Client, name string, uid types.UID, labels map[string]string) error {
 	_, err := Write(ctx, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, uid, func(ns *corev1.Namespace) error {
 		if ns.DeletionTimestamp != nil {
@@ -85,8 +85,8 @@ func EnsureNamespace(ctx context.Context, c client.Client, name string, uid type
 	return err
 }
 
-// DeleteNamespace deletes what [EnsureNamespace] made, its label first, and reports whether it is
-// gone. Another's counts as gone.
+// DeleteNamespace deletes what [EnsureNamespace] made, first the label that prevents it, and
+// reports whether it is gone. Another owner's stays, and counts as gone.
 func DeleteNamespace(ctx context.Context, c client.Client, name string, uid types.UID) (gone bool, err error) {
 	ns := &corev1.Namespace{}
 	err = c.Get(ctx, client.ObjectKey{Name: name}, ns)
@@ -102,7 +102,7 @@ func DeleteNamespace(ctx context.Context, c client.Client, name string, uid type
 	return Delete(ctx, c, ns, uid)
 }
 
-// Provision makes what a run needs in its namespace; another's object: [*TakenError].
+// Provision makes what a run needs in its namespace. Another owner's object is a [*TakenError].
 func (h RunNamespace) Provision(ctx context.Context, c client.Client) error {
 	if err := ensureBound(ctx, c, h.Name); err != nil {
 		return err
@@ -195,7 +195,8 @@ func (n RunNetwork) policy() networkingv1.NetworkPolicySpec {
 	}
 }
 
-// NotAllowedError: no administrator marked the namespace ([v1alpha1.ReasonNamespaceNotAllowed]).
+// NotAllowedError means that no administrator has marked a namespace as a tenant's
+// ([v1alpha1.ReasonNamespaceNotAllowed]).
 type NotAllowedError struct{ Namespace string }
 
 func (e *NotAllowedError) Error() string {
@@ -221,8 +222,9 @@ func Adopts(ctx context.Context, c client.Reader, namespace string) bool {
 	return err == nil && ns.Annotations[v1alpha1.AnnotationAdopt] == "true"
 }
 
-// Enter gives the operator a tenant namespace's Secrets; unmarked: [*NotAllowedError], or making a
-// namespace would hand them out.
+// Enter gives the operator the Secrets of a namespace that an administrator marked as a tenant's.
+// Without the mark the error is a [*NotAllowedError]: else creating a namespace would hand them
+// out.
 func Enter(ctx context.Context, c client.Client, namespace string) error {
 	ns, err := Namespace(ctx, c, namespace)
 	if err != nil {
@@ -243,7 +245,7 @@ func ensureBound(ctx context.Context, c client.Client, namespace string) error {
 	return err
 }
 
-// Bind gives the operator a namespace's Secrets; the caller checks. It reads nothing.
+// Bind gives the operator a namespace's Secrets. The caller must check before. It reads nothing.
 func Bind(ctx context.Context, c client.Client, namespace string) error {
 	var self authenticationv1.SelfSubjectReview
 	if err := c.Create(ctx, &self); err != nil {
@@ -256,7 +258,7 @@ func Bind(ctx context.Context, c client.Client, namespace string) error {
 	}))
 }
 
-// Unbind revokes that. reader has no cache; forbidden reading means no such right.
+// Unbind undoes [Bind]. reader must have no cache; if it may not read, there is no such right.
 func Unbind(ctx context.Context, reader client.Reader, c client.Client, namespace string) error {
 	b := &rbacv1.RoleBinding{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: secretsRole}, b)
@@ -284,8 +286,8 @@ const boundsPolicy = "okara-self"
 // ErrUnbounded says that no policy bounds what the operator writes.
 var ErrUnbounded = errors.New("the admission policies of the chart are not in force for this account")
 
-// Bounded returns nil if the API server keeps the operator from what it must not do, tried by a dry
-// run: else the rights of runs are those of an administrator.
+// Bounded returns nil if the API server keeps the operator from what it must not do, as a dry run
+// shows: else the rights of runs amount to those of a cluster administrator.
 func Bounded(ctx context.Context, c client.Client) error {
 	err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "okara-bounds-", Labels: map[string]string{v1alpha1.LabelTenant: ""},

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TakenError: an object is not the operator's ([v1alpha1.ReasonNameTaken]).
+// TakenError means that an existing object is not the operator's ([v1alpha1.ReasonNameTaken]).
 type TakenError struct {
 	Kind string
 	Key  client.ObjectKey
@@ -48,8 +48,8 @@ func Labels(own map[string]string, uid types.UID) map[string]string {
 	return labels.Merge(own, labels.Set{v1alpha1.LabelManaged: "", v1alpha1.LabelUID: string(uid)})
 }
 
-// Write makes or updates an object by set, and reports a change; o has the result. Not ours:
-// [*TakenError]. If set fails nothing is written. c has no cache.
+// Write creates or updates an object by set, and reports a change; o then has the result. If it is
+// not ours the error is a [*TakenError]; if set fails nothing is written. c must have no cache.
 func Write[T client.Object](ctx context.Context, c client.Client, o T, uid types.UID, set func(T) error) (changed bool, err error) {
 	key := client.ObjectKeyFromObject(o)
 	err = c.Get(ctx, key, o)
@@ -77,7 +77,7 @@ func Write[T client.Object](ctx context.Context, c client.Client, o T, uid types
 	return true, c.Update(ctx, o)
 }
 
-// Delete removes our object, and reports whether it is gone; another's counts as gone.
+// Delete removes our object, and reports whether it is gone; another's stays, and counts as gone.
 func Delete(ctx context.Context, c client.Client, o client.Object, uid types.UID) (gone bool, err error) {
 	err = c.Get(ctx, client.ObjectKeyFromObject(o), o)
 	if apierrors.IsNotFound(err) || err == nil && !Ours(o, uid) {

@@ -79,7 +79,7 @@ func With(all map[string]string, key, value string) map[string]string {
 	return all
 }
 
-// SameSource reports whether live was last written as want, of [Encode].
+// SameSource reports whether live was last written with the content of want, from [Encode].
 func SameSource(live, want *unstructured.Unstructured) bool {
 	return live.GetAnnotations()[annotationSum] == want.GetAnnotations()[annotationSum]
 }
@@ -90,7 +90,7 @@ type Client struct {
 	UID types.UID
 }
 
-// Get returns an object or nil; not ours: with a [*TakenError].
+// Get returns an object, or nil if there is none; one that is not ours with a [*TakenError].
 func (c Client) Get(ctx context.Context, apiVersion, kind string, key client.ObjectKey) (*unstructured.Unstructured, error) {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion(apiVersion)
@@ -133,7 +133,7 @@ func (c Client) Ensure(ctx context.Context, want *unstructured.Unstructured) (no
 	return c.Write(ctx, live, want)
 }
 
-// Clean deletes our object, and reports whether it is gone; another's counts as gone.
+// Clean deletes our object, and reports whether it is gone; another's stays, and counts as gone.
 func (c Client) Clean(ctx context.Context, apiVersion, kind string, key client.ObjectKey) (gone bool, err error) {
 	live, err := c.Get(ctx, apiVersion, kind, key)
 	switch {
@@ -166,7 +166,7 @@ func (c Client) ownFields(ctx context.Context, live *unstructured.Unstructured) 
 	})
 }
 
-// Change merges a patch into an object that has not changed since.
+// Change merges a patch into an object. It fails if that changed since it was read.
 func (c Client) Change(ctx context.Context, live *unstructured.Unstructured, how map[string]any) error {
 	metadata, _ := how["metadata"].(map[string]any)
 	if metadata == nil {
@@ -199,7 +199,7 @@ func isUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// CoversValue reports whether live has all of want, with defaults besides.
+// CoversValue reports whether live has all of want; defaults and controllers may add more.
 func CoversValue(live, want any) bool {
 	switch want := want.(type) {
 	case nil:

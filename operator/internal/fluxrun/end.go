@@ -15,8 +15,9 @@ import (
 )
 
 // End takes the next step of ending a run, and reports whether nothing is left. now is the status
-// while something is. Errors: of Prepare and Hold, and [*runaccess.KeptError] for a state that
-// stays. If the state is another's, nothing is destroyed.
+// while its Terraform or HelmRelease exists. Errors are those of Prepare and Hold, and
+// [*runaccess.KeptError] for a state that cannot be deleted. If the state is another's by now, the
+// Terraform goes without a run, and nothing is destroyed.
 func (r *Runner) End(ctx context.Context, run *Run) (gone bool, now fluxexec.Status, err error) {
 	run.ends = true
 	now, err = r.Flux.Observe(ctx, run.Work())
@@ -66,8 +67,8 @@ func (r *Runner) destroy(ctx context.Context, run *Run, now fluxexec.Status) (go
 	return r.Flux.Destroy(ctx, run.Work())
 }
 
-// Abandon takes the next step of giving up resources, and reports whether the cluster has nothing.
-// The Terraform goes without a run, the state stays.
+// Abandon takes the next step of giving up resources, and reports whether nothing is left in the
+// cluster. The Terraform goes without a run, the state stays.
 func (r *Runner) Abandon(ctx context.Context, run *Run) (gone bool, err error) {
 	if gone, err := r.Flux.Drop(ctx, run.Work()); err != nil || !gone {
 		return false, err

@@ -51,7 +51,7 @@ type Run struct {
 	EnsureNamespace func(ctx context.Context) error
 	// Adopts reports whether to adopt a state that already exists. nil means no.
 	Adopts func(ctx context.Context) bool
-	// Request combines what changes with token and copies; nil: the first counts.
+	// Request combines what changes with the token and with the copies; nil: only the first counts.
 	Request func(ready, copies string) string
 	// Hold is called before each step of a destroy; an error delays it. nil: never.
 	Hold func(ctx context.Context, now fluxexec.Status) error
@@ -80,7 +80,7 @@ type Copy struct {
 // soon is the retry delay after errors that a user may be about to correct.
 const soon = 5 * time.Second
 
-// Prepare ensures what a run reads, and returns when again; 0: nothing expires.
+// Prepare ensures what a run reads, and returns when it must be called again; 0: nothing expires.
 func (r *Runner) Prepare(ctx context.Context, run *Run) (renew time.Duration, err error) {
 	if run.EnsureNamespace != nil {
 		if err := run.EnsureNamespace(ctx); err != nil {
@@ -121,8 +121,8 @@ type Applied struct {
 	Renew   time.Duration // the delay after which it has to be prepared again
 }
 
-// Apply prepares a run, writes its objects, and returns its status. If the state is another's:
-// [*runaccess.NotOwnerError], and no run.
+// Apply prepares a run, writes its objects, and returns its status. If the state is another's by
+// now, no further run starts, and the error is a [*runaccess.NotOwnerError].
 func (r *Runner) Apply(ctx context.Context, run *Run) (now Applied, err error) {
 	if now.Renew, err = r.Prepare(ctx, run); err != nil {
 		return now, r.stop(ctx, run, err)

@@ -133,11 +133,12 @@ type Attempt struct {
 	Cancelled bool   // a user asked to end it early
 }
 
-// Executor carries out attempts, repeatably: the same Ref is one run.
+// Executor carries out attempts. Methods may be repeated: the same Ref is one run, done once.
 type Executor interface {
 	// Run advances an apply, plan or drift, and returns its status, without waiting.
 	Run(ctx context.Context, a Attempt) (run.Status, error)
-	// Destroy takes the next step; Ended with [lifecycle.Done]: nothing is left, state included.
+	// Destroy takes the next step to destroy; Ended with [lifecycle.Done]: not even the state is
+	// left.
 	Destroy(ctx context.Context, a Attempt) (run.Status, error)
 	// Cancel asks an attempt to end early; Run reports when it has.
 	Cancel(ctx context.Context, a Attempt) error

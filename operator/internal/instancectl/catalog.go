@@ -20,7 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// Settings are for all instances, from the file of operator and portal.
+// Settings are for all templates and instances, from the file that operator and portal share.
 type Settings struct {
 	Namespace string // of Templates, Instances and Approvals
 	Defaults  template.Defaults
@@ -165,7 +165,7 @@ func (c *Catalog) cachedEntry(o *v1alpha1.Template) *template.Entry {
 	return e
 }
 
-// templateEntry makes a template of an object and its status; Problem: why it cannot launch.
+// templateEntry makes a template of an object and its status. Problem says why it cannot launch.
 func (s Settings) templateEntry(o *v1alpha1.Template) *template.Entry {
 	e := &template.Entry{Template: &template.Template{Name: templateName(o.Name)}, From: "Template " + o.Name}
 	t, err := readTemplate(o, s.knownConfig())

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// clocksApart is how far machine and API server may differ while instances expire.
+// clocksApart is how far this clock may be from the API server's for instances to expire.
 const clocksApart = 5 * time.Minute
 
-// Clock is the API server's time, by Date; at first this machine's.
+// Clock is the API server's time, by the Date of its responses; until the first, this machine's.
 type Clock struct {
 	Here func() time.Time // of this machine; nil: time.Now
 

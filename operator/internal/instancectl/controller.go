@@ -74,7 +74,7 @@ func NewController(c, live client.Client, recorder events.EventRecorder, o Optio
 	}
 }
 
-// Setup adds the controllers of Templates and Instances; live has no cache.
+// Setup adds the controllers of Templates and Instances; live must have no cache.
 func Setup(mgr ctrl.Manager, live client.Client, o Options) error {
 	c := NewController(mgr.GetClient(), live, mgr.GetEventRecorder("okara-operator"), o)
 	request := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: o.Namespace, Name: "instances"}}
@@ -97,7 +97,8 @@ func Setup(mgr ctrl.Manager, live client.Client, o Options) error {
 	return (&resolver{mgr.GetClient(), o, live, c.events}).setup(mgr)
 }
 
-// Reconcile does what is due, and returns when more may be; after an error again.
+// Reconcile does what is due, and returns after how long more may be. After an error it must be
+// called again.
 func (c *Controller) Reconcile(ctx context.Context) (time.Duration, error) {
 	p, err := c.beginReconcile(ctx)
 	if err != nil {

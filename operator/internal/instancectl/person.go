@@ -20,7 +20,7 @@ const issuerCluster = "kubernetes"
 // portalPrefix begins the names of users of the portal.
 const portalPrefix = "portal:"
 
-// Users map names of the cluster to the portal's: a prefix and a subject. Both are one actor.
+// Users map names of the cluster to users of the portal: prefix and a subject are the issuer's.
 type Users []userIssuer
 
 type userIssuer struct{ prefix, issuer string }

@@ -90,7 +90,7 @@ type saved struct {
 	none    bool // there is none
 }
 
-// keepRecords updates stored records from statuses, before anything begins. An end needs none.
+// keepRecords updates stored records from statuses, before what they name begins; ends need none.
 func keepRecords(ctx context.Context, p *reconciliation) {
 	there := map[types.UID]saved{}
 	for i := range p.objects {

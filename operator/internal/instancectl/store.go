@@ -179,7 +179,7 @@ func askedBy(c lifecycle.Command) string {
 	return c.Key + "=" + c.Digest
 }
 
-// readSettled returns the document and an Instance after earlier requests, which would else be one.
+// readSettled returns the document and an Instance once earlier requests to it are processed.
 func (s *Store) readSettled(ctx context.Context, id string) (*lifecycle.Document, *v1alpha1.Instance, error) {
 	for end := time.Now().Add(s.settle); ; {
 		d, objects, err := s.readAll(ctx)

@@ -181,7 +181,7 @@ func (p *reconciliation) putStatus(ctx context.Context, before, o *v1alpha1.Inst
 	return nil
 }
 
-// writeUnrecorded writes why an Instance is not launched; a pool's member goes.
+// writeUnrecorded writes why an Instance is not launched; a pool's member is deleted instead.
 func (p *reconciliation) writeUnrecorded(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
 	if o.DeletionTimestamp != nil || o.Spec.Owner == nil && isManaged(o) {
 		return true, p.removeObject(ctx, o)

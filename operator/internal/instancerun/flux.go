@@ -341,8 +341,8 @@ func uninstallStatus(r *fluxrun.Run, st fluxexec.Status) run.Status {
 	return waitingStatus(lifecycle.WaitRetry, st.Message)
 }
 
-// destroyStatus is a Terraform's that is deleted. A failure since the attempt began fails it, the
-// Terraform stays; another's lock is no failure.
+// destroyStatus is the status of a Terraform that is being deleted. A failure since the attempt
+// began fails it, and the Terraform stays; a state that another locks is no failure.
 func destroyStatus(r *fluxrun.Run, a instancectl.Attempt, st fluxexec.Status) run.Status {
 	if st.Reason == fluxexec.StateLocked {
 		return waitingStatus(lifecycle.WaitStateLocked, st.Message)

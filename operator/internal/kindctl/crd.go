@@ -86,8 +86,8 @@ func annotateCRD(crd *apiextensions.CustomResourceDefinition, def *v1alpha1.Modu
 	return !same
 }
 
-// widenSchema gives a CRD a kind's schema, unless an object would be invalid. That waits for a
-// change or another version, not for an object to go.
+// widenSchema gives a CRD a kind's schema, unless an object would be invalid. One that did not fit
+// waits for a change or another version, not for an object to go.
 func (d *definitions) widenSchema(ctx context.Context, n now, crd *apiextensions.CustomResourceDefinition) error {
 	want := defaultedCRD(n.kind)
 	narrowed := fmt.Sprintf("%s %d", n.found.Version, n.generation)

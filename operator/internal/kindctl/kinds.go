@@ -32,7 +32,7 @@ import (
 const (
 	// atOnce is how many objects of a kind are reconciled at once.
 	atOnce = 8
-	// A failed object is tried after 1 s to 10 min, a kind's 20 times a second.
+	// A failed object is tried again after 1 s to 10 min, all objects of a kind 20 times a second.
 	minBackOff, maxBackOff   = time.Second, 10 * time.Minute
 	maxStarts, maxStartBurst = 20, 100
 )
@@ -225,7 +225,7 @@ func (k *kind) handler() handler.TypedEventHandler[*unstructured.Unstructured, r
 	}
 }
 
-// mustReconcile: more than the status changed, or a rollout did it.
+// mustReconcile reports whether more than an object's status changed, or a rollout changed that.
 func mustReconcile(before, now *unstructured.Unstructured) bool {
 	a := before.GetAnnotations()
 	b := now.GetAnnotations()

@@ -38,7 +38,7 @@ func problemOf(err error) (*verdict.Problem, bool) {
 	return nil, false
 }
 
-// writeConditions writes conditions, and returns when again; reported: they explain the error.
+// writeConditions writes conditions, and returns when to go on; reported: they explain the error.
 func (d *definitions) writeConditions(def *v1alpha1.ModuleKind, wrong error) (after time.Duration, reported bool) {
 	def.Status.ObservedGeneration = def.Generation
 	def.Status.LastHandledRequest = verdict.RequestOf(def)

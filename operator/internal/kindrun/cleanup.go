@@ -39,9 +39,9 @@ type leftovers struct {
 	busy  map[string]bool           // namespaces that have a Terraform
 }
 
-// CleanUp removes what deleted objects left and no Terraform uses, after finalizers removed by
-// hand, or a backup. A Terraform without object is suspended and returned, never deleted. defs are
-// all definitions.
+// CleanUp removes what deleted objects left and no Terraform uses, after finalizers were removed by
+// hand, or a restore. A Terraform without an object is suspended and returned, never deleted, which
+// would destroy what it made. defs are all definitions: leftovers of other kinds stay.
 func (c *Objects) CleanUp(ctx context.Context, defs []v1alpha1.ModuleKind) (orphans []client.ObjectKey, err error) {
 	l := &leftovers{Objects: c}
 	if err := l.readLeftovers(ctx, defs); err != nil {
@@ -152,7 +152,7 @@ func (l *leftovers) dropSource(ctx context.Context, source client.Object) error 
 	return err
 }
 
-// Unowned counts states with resources without object, which nothing destroys.
+// Unowned counts the states that have resources and whose object is gone: nothing destroys these.
 func (c *Objects) Unowned(ctx context.Context, defs []v1alpha1.ModuleKind) (int, error) {
 	all, err := c.listMeta(ctx, namespaceKind())
 	if err != nil {

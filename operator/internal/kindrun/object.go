@@ -37,7 +37,7 @@ type Options struct {
 	Access   *runaccess.Access
 	Records  records.Store
 	Executor *fluxexec.Executor
-	// Want returns what runs for an object, without effects. The error is the author's.
+	// Want returns what runs for an object, without side effects. The error is for its author.
 	Want func(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (Wanted, error)
 	// Readers returns roles that let the readers of a definition read exactly a Secret and a
 	// ConfigMap, each unless "", beside the object. Both are nil if there is no reader.
@@ -81,7 +81,8 @@ func (c *Objects) newObject(def *v1alpha1.ModuleKind, o *unstructured.Unstructur
 	return x, errors.Join(verdict.ReadStatus(o, &x.before), verdict.ReadStatus(o, &x.status))
 }
 
-// Reconcile takes the next steps, writes the status, and returns when again.
+// Reconcile takes the next steps, writes the status, and returns when to reconcile again. After an
+// error it must be called again.
 func (c *Objects) Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (time.Duration, error) {
 	if o.GetDeletionTimestamp() != nil && !controllerutil.ContainsFinalizer(o, v1alpha1.FinalizerRun) {
 		return 0, nil
@@ -123,7 +124,7 @@ func (c *Objects) Report(ctx context.Context, o *unstructured.Unstructured, err 
 	return errors.Join(err, x.writeStatus(ctx))
 }
 
-// isPassing: another client wrote first, or this process ends.
+// isPassing reports whether an error is not the object's: another wrote first, or we end.
 func isPassing(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 }

@@ -101,7 +101,8 @@ func (s *status) underWayPhase() string {
 	return phaseUpdating
 }
 
-// hasApplied reports whether the last applied is what is asked for; true if nothing is recorded.
+// hasApplied reports whether what was applied last is what is asked for. It is true if nothing is
+// recorded: callers also check whether the object was applied or Ready.
 func (s *status) hasApplied(sum string) bool { return s.Applied == sum || s.Applied == "" }
 
 // projectRun sets the status from the run's; changed: it was just given sum.

@@ -83,7 +83,7 @@ func (k *Kind) root() (*apiextensions.JSONSchemaProps, error) {
 	return top, nil
 }
 
-// RunField is no input: those have no capital letter.
+// RunField is the field of a spec that is no input. Inputs that users see have no capital letters.
 const RunField = "runOptions"
 
 // runSchema is the schema of an object's options for its run.

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// ClusterRoles are a kind's view and edit, aggregated to the built-in ones. Neither writes status,
-// which decides what runs.
+// ClusterRoles returns a kind's roles: view is aggregated to view, edit to edit and admin. Neither
+// may write status, which decides which version runs and which namespace is deleted.
 func ClusterRoles(def *v1alpha1.ModuleKind) []*rbacv1.ClusterRole {
 	role := func(name string, to []string, verbs ...string) *rbacv1.ClusterRole {
 		r := &rbacv1.ClusterRole{

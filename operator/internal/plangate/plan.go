@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// MaxPayload bounds tofu-controller's request: Terraform, and plan, by default up to 4 MiB.
+	// MaxPayload bounds tofu-controller's request in bytes: a Terraform, and a plan, by default of
+	// up to 4 MiB.
 	MaxPayload = 16 << 20
 	// maxDepth bounds the nesting depth of values.
 	maxDepth = 200

@@ -23,7 +23,7 @@ import (
 // Changes count from the next connection.
 type Certificates string
 
-// Config requires callers' certificates; missing files are an error.
+// Config requires callers' certificates. It returns an error if files are missing or invalid.
 func (c Certificates) Config() (*tls.Config, error) {
 	if _, err := c.load(); err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func (s *Settings) guard(log *slog.Logger, transport http.RoundTripper, kept fun
 	})
 }
 
-// sessions keep browsers logged in, by keys that impersonate everybody.
+// sessions keep browsers logged in. Their keys must not be shared: a holder can be any user here.
 func (s *Settings) sessions(kept func() access.Kept) (*access.Sessions, *keyring.Ring, error) {
 	ui := s.UI
 	if ui == nil {
@@ -75,7 +75,7 @@ func (s *Settings) sessions(kept func() access.Kept) (*access.Sessions, *keyring
 	return out, ring, nil
 }
 
-// isPlainHTTP: browsers on this machine connect without TLS; from others a cookie could be read.
+// isPlainHTTP reports whether browsers on this machine use no TLS; elsewhere cookies could be read.
 func (s *Settings) isPlainHTTP() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
 	return err == nil && netaddr.IsLoopback(host) && s.TLS == nil && !strings.HasPrefix(s.PublicURL, "https:")

@@ -44,7 +44,8 @@ func isPermitted(addresses []string, it addr.Item) bool {
 	})
 }
 
-// takesOver: an administrator named the address, or for once the owner's UID.
+// takesOver reports whether a namespace takes an address over: an administrator named the address,
+// or, for once, the owner's UID.
 func (o *Options) takesOver(ns *metav1.PartialObjectMetadata, it addr.Item, owner string) bool {
 	named := func(annotation string) []string {
 		return strings.FieldsFunc(ns.Annotations[annotation], func(c rune) bool { return c == ',' || c == ' ' })
@@ -77,7 +78,7 @@ func claimAddress(ctx context.Context, r *entries, e *entry) (*metav1.PartialObj
 }
 
 // addressHolder returns the object that holds the address instead, or nil: the oldest that may have
-// it. If they may share it, an older Version of the same namespace and version.
+// it; if they may share it, only an older Version of the same namespace and version.
 func addressHolder(ctx context.Context, r *entries, e *entry) (*entry, error) {
 	others, err := sameAddress(ctx, r, e)
 	if err != nil {

@@ -31,7 +31,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// atOnce entries of a kind are reconciled, some without need of a run.
+// atOnce is how many entries of a kind are reconciled at once, some of them without need of a run.
 const atOnce = maxRuns + 4
 
 // Options configure the controllers.
@@ -39,8 +39,8 @@ type Options struct {
 	Depot     *depot.Depot // the registry that they fill
 	Namespace string       // of the operator; its objects may use every address
 	Issuers   []string     // whose tokens the front-end accepts
-	// Origins returns access for an object, with its credential, never the operator's. may: which
-	// own addresses.
+	// Origins returns access for an object, with its credential, never the operator's. may reports
+	// which addresses of the registry its namespace may use.
 	Origins func(ctx context.Context, secret supply.TenantSecret, may func(addr.Item) bool) (supply.Origins, error)
 	Scanner Scanner
 	Now     func() time.Time // nil: time.Now

@@ -130,8 +130,8 @@ func (r *entries) claim(ctx context.Context, e *entry) (err error) {
 	return e.scanWith(r.Scanner)
 }
 
-// sumUp writes what came of it, and returns when the next run is due. What a user must change waits
-// for that, an origin at its limit for that.
+// sumUp writes what the steps came to, and returns when the next run is due. What a user must
+// change waits for that, or for the next run; an origin at its limit, for its pause.
 func (r *entries) sumUp(ctx context.Context, e *entry, before client.Object, err error) (ctrl.Result, error) {
 	if soon, is := errors.AsType[*soonError](err); is {
 		return ctrl.Result{RequeueAfter: soon.wait}, nil

@@ -74,7 +74,7 @@ func isEntry(o client.Object) bool {
 	return !ok || v.Spec.Target == nil
 }
 
-// entryOfVersion makes an entry of one version, listed at the origin by any tag.
+// entryOfVersion makes an entry of one version, listed at the origin: its tag may differ.
 func entryOfVersion(o *v1alpha1.Version) *entry {
 	e := &entry{
 		Object: o, kind: kindVersion, spec: &v1alpha1.EntrySpec{Versions: o.Spec.Version, Auth: o.Spec.Auth},
@@ -112,7 +112,7 @@ func (e *entry) setProvider(s v1alpha1.ProviderEntry) {
 // describeEntry names the object to users.
 func (e *entry) describeEntry() string { return e.kind + " " + e.GetNamespace() + "/" + e.GetName() }
 
-// mayShareAddress: both are Versions of a namespace that differ.
+// mayShareAddress reports whether both are Versions of one namespace with different versions.
 func (e *entry) mayShareAddress(other *entry) bool {
 	return e.kind == kindVersion && other.kind == kindVersion && e.GetNamespace() == other.GetNamespace() && e.spec.Versions != other.spec.Versions
 }

@@ -21,7 +21,7 @@ import (
 
 func asProblem(err error) (*verdict.Problem, bool) { return errors.AsType[*verdict.Problem](err) }
 
-// defaultPause is an origin's at its limit, at most maxPause.
+// defaultPause is for an origin at its limit that gives none; what it gives is at most maxPause.
 const (
 	defaultPause = 10 * time.Minute
 	maxPause     = 24 * time.Hour

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Bounds of runs at once, of all and an origin's, and of starts.
+// Bounds of runs at once, of all entries and of an origin's, and of starts a second and in a burst.
 const (
 	maxRuns       = 16
 	maxOriginRuns = 4

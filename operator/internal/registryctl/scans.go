@@ -85,7 +85,7 @@ func newestOf(reports []evidence.Report) []evidence.Report {
 	return all
 }
 
-// describeScan returns a report for a status, and whether usage leaves findings out.
+// describeScan returns a report for a status, and whether usage has no room for all its findings.
 func describeScan(ctx context.Context, repo *oci.Repo, report evidence.Report, usage int) (v1alpha1.Scan, bool, error) {
 	out := v1alpha1.Scan{
 		Tool: report.Scan.Tool, Time: metav1.NewTime(report.Scan.Time.UTC().Truncate(time.Second)),

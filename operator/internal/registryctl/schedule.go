@@ -61,7 +61,7 @@ func (s *pastRuns) examined(e *entry) time.Time {
 	return p.examined
 }
 
-// note stores an ended run: is it the first of this generation?
+// note stores a run that ended, and reports whether it was the first of this object and generation.
 func (s *pastRuns) note(e *entry, now time.Time, succeeded bool) (first bool) {
 	had, again := s.of(e)
 	p := past{uid: e.GetUID(), generation: e.GetGeneration(), request: e.requestedRun(), at: now}

@@ -19,7 +19,7 @@ import (
 // judgedWithin is how long the controller of a target may take to judge an Approval.
 const judgedWithin = time.Minute
 
-// unjudged marks Approvals that nobody judges, and deletes old ones.
+// unjudged marks Approvals that no controller judges, and deletes all after their lifetime.
 type unjudged struct {
 	client.Client
 	now func() time.Time

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// usedVersions tells which versions are in use, which retention keeps. It reads once; if that fails
-// all are.
+// usedVersions tells which versions are in use, which retention keeps. It reads once; if that
+// fails, all count as used: a removed one does not come back.
 func (r *entries) usedVersions(ctx context.Context, e *entry) func(string, addr.Version) bool {
 	type known struct {
 		versions map[string]supply.VersionRecord

@@ -24,7 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// Account makes an operator's account, with the chart's rights: its configuration.
+// Account creates an operator's account with the chart's rights, and returns its configuration.
 func (c *Cluster) Account(t testing.TB, namespace string) *rest.Config {
 	t.Helper()
 	return c.newOperatorAccount(t, namespace, []string{"cluster", "runs"}, []string{"secrets", "secretsOfRuns"})
@@ -57,7 +57,7 @@ func (c *Cluster) newOperatorAccount(t testing.TB, namespace string, everywhere,
 	return a.config
 }
 
-// PortalAccount makes a portal's account, with the chart's rights.
+// PortalAccount creates a portal's account with the chart's rights, and returns its configuration.
 func (c *Cluster) PortalAccount(t testing.TB, instances string) *rest.Config {
 	t.Helper()
 	rules := rulesOf(t, "portal-rules.yaml")

@@ -32,7 +32,7 @@ import (
 // Issuer is the issuer of service account tokens.
 const Issuer = "https://rig.invalid"
 
-// startTimeout bounds an answer; machines may be busy.
+// startTimeout bounds how long a program may take to answer; machines may be busy.
 const startTimeout = 4 * time.Minute
 
 // Cluster is etcd, an API server, and what [Cluster.With] starts.
@@ -191,7 +191,7 @@ rules:
 
 func (c *Cluster) auditLog() string { return filepath.Join(c.dir, "audit.log") }
 
-// Audit returns the API server's audit log as JSON lines.
+// Audit returns the API server's audit log as JSON lines. The last one may be cut off.
 func (c *Cluster) Audit(t *testing.T) string {
 	t.Helper()
 	b := must.Get(os.ReadFile(c.auditLog()))(t)
@@ -253,7 +253,7 @@ func (e *missingError) Error() string {
 	return fmt.Sprintf("%s has not been built: make -C operator %s", e.name, e.name)
 }
 
-// Start starts the cluster for a program, with every right.
+// Start starts the cluster for a program that is no test, and returns every right. Stop stops it.
 func (c *Cluster) Start() (*rest.Config, error) {
 	if err := c.start(); err != nil {
 		c.stop()

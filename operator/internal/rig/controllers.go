@@ -37,8 +37,8 @@ const (
 	Tofu    = "tofu-controller"
 )
 
-// With starts controllers, Flux's CRDs first. [Helm] and [Tofu] need [Source]; one test binary a
-// machine uses Tofu.
+// With starts controllers, Flux's CRDs first. [Helm] and [Tofu] need [Source] before them. Only one
+// test binary of a machine can use Tofu at a time.
 func (c *Cluster) With(t testing.TB, controllers ...string) *rest.Config {
 	t.Helper()
 	tofu := os.Getenv(tofuVar)
@@ -99,7 +99,7 @@ func (c *Cluster) startSource() error {
 	return c.startFlux(Source, nil, "--storage-path", dir, "--storage-addr", port[0], "--storage-adv-addr", port[0])
 }
 
-// startTofu starts tofu-controller and, with its environment, tofu.
+// startTofu starts tofu-controller and, in its environment, tofu: a warning would break a run.
 func (c *Cluster) startTofu(tofu string) error {
 	if err := c.makeRunner(); err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 // ErrKilled is the error of a write that kills the process.
 var ErrKilled = errors.New("killed at a write")
 
-// Dying is a client killed at its nth write, before or with after behind it. Later ones fail. The
-// function counts writes.
+// Dying returns a client that dies at its nth write: before it or, with after, once it is carried
+// out. All later ones fail. The function returns how many were tried.
 func Dying(c client.WithWatch, nth int, after bool) (client.WithWatch, func() int) {
 	var mu sync.Mutex
 	tried := 0

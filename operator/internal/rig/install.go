@@ -25,7 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// Install makes the chart's CRDs, until they are served.
+// Install makes the chart's CRDs, and waits until they are served. Existing ones are not changed.
 func Install(t testing.TB, config *rest.Config) {
 	t.Helper()
 	must.Succeed(t, installCRDs(t.Context(), config, filepath.Join(Root(), "charts", "okara", "crds")))
@@ -72,7 +72,7 @@ func installFile(ctx context.Context, set clientset.Interface, name string) erro
 	})
 }
 
-// isServed: discovery lists each version, some time later.
+// isServed reports whether discovery lists each version, some time after it is established.
 func isServed(set clientset.Interface, crd *apiextensions.CustomResourceDefinition) bool {
 	isUnknown := func(v apiextensions.CustomResourceDefinitionVersion) bool {
 		_, err := set.Discovery().ServerResourcesForGroupVersion(crd.Spec.Group + "/" + v.Name)
@@ -81,7 +81,7 @@ func isServed(set clientset.Interface, crd *apiextensions.CustomResourceDefiniti
 	return !slices.ContainsFunc(crd.Spec.Versions, isUnknown)
 }
 
-// InstallOthers makes other projects' CRDs, or skips.
+// InstallOthers makes the CRDs of other projects in the chart, or skips the test without copies.
 func InstallOthers(t testing.TB, config *rest.Config) {
 	t.Helper()
 	checkErr(t, installOf(t.Context(), config, "chart"))
@@ -96,7 +96,7 @@ func installOf(ctx context.Context, config *rest.Config, whose string) error {
 	return installCRDs(ctx, config, dir)
 }
 
-// InstallFlux makes Flux's CRDs, or skips.
+// InstallFlux makes the CRDs of Flux, or skips the test without copies.
 func InstallFlux(t testing.TB, config *rest.Config) {
 	t.Helper()
 	checkErr(t, FluxKinds(t.Context(), config))

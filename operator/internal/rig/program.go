@@ -27,7 +27,7 @@ func builtProgram(name string) (string, error) {
 	return built[len(built)-1], nil
 }
 
-// Programs returns a built program's folder, or skips.
+// Programs returns the folder of a program that make built, or skips the test.
 func Programs(t testing.TB, name string) string {
 	t.Helper()
 	path, err := builtProgram(name)

@@ -118,8 +118,9 @@ func (r Ready) Into(s *fluxexec.Spec) {
 	s.Request = r.Request
 }
 
-// Prepare makes what a run needs, repeatably. Errors: [*StateExistsError], [*NotOwnerError],
-// [*statebackend.LockedError], [*fluxobj.TakenError], others of API server and registry.
+// Prepare makes or renews what a run needs, repeatably. Errors are [*StateExistsError],
+// [*NotOwnerError], [*statebackend.LockedError], [*fluxobj.TakenError], and those of API server and
+// registry.
 func (a *Access) Prepare(ctx context.Context, r Run) (Ready, error) {
 	if err := a.checkNames(r); err != nil {
 		return Ready{}, err

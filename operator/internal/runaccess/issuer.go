@@ -24,7 +24,7 @@ const (
 	Lifetime = 24 * time.Hour
 	// RenewBelow is the remaining lifetime below which a token is renewed.
 	RenewBelow = 12 * time.Hour
-	// ownLifetime is for the operator's tokens, of one request.
+	// ownLifetime is how long the operator's own tokens are valid, each for one request.
 	ownLifetime = 5 * time.Minute
 	// back is how far the clock of okara serve may be behind.
 	back = time.Minute
@@ -115,7 +115,7 @@ func (i *Issuer) Token(ctx context.Context, r Run) (string, error) {
 	return i.sign(ctx, r, r.Subject(), Lifetime)
 }
 
-// Own issues the operator's token for a run's state, which owns nothing.
+// Own issues a token by which the operator reads and deletes a run's state, whoever owns it.
 func (i *Issuer) Own(ctx context.Context, r Run) (string, error) {
 	if err := r.check(); err != nil {
 		return "", err
@@ -147,8 +147,8 @@ func (i *Issuer) sign(ctx context.Context, r Run, subject string, lifetime time.
 	return jwt.Signed(s).Claims(c).Serialize()
 }
 
-// Left returns how long a token is valid for a run; 0: not its, or its key is gone. Below
-// [RenewBelow] renew it.
+// Left returns how long a token remains valid for a run, 0 if it is not for this run or its key is
+// not published any more. Below [RenewBelow] it has to be renewed.
 func (i *Issuer) Left(ctx context.Context, token string, r Run) (time.Duration, error) {
 	keys, err := i.keyRing(ctx)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// StateExistsError: a new object's workspace exists.
+// StateExistsError means that the workspace of a new object exists already (StateExists).
 type StateExistsError struct{ State, Workspace string }
 
 func (e *StateExistsError) Error() string {
 	return fmt.Sprintf(`state %s already has a workspace %s of an earlier object: to adopt it, an administrator can set okara.dev/adopt-state: "true"`, e.State, e.Workspace)
 }
 
-// NotOwnerError: a state is another object's now, or deleted.
+// NotOwnerError means that a state of what has run is another's now, or deleted (StateNotOwned).
 type NotOwnerError struct {
 	State, Workspace string
 	Owner            string // "" if it has none
@@ -107,7 +107,7 @@ func (a *Access) writeOwner(ctx context.Context, s *statebackend.Store, r Run) e
 	})
 }
 
-// endAbandoned breaks a killed operator's lock.
+// endAbandoned breaks a killed operator's lock, which would block the run for ever.
 func (a *Access) endAbandoned(ctx context.Context, s *statebackend.Store, l *statebackend.Listing, r Run) error {
 	held, err := l.Held(ctx, r.Workspace)
 	if err != nil || held == nil || !a.mayBreakLock(held.Info, r) {

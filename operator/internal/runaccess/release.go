@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// KeptError: a state stays, since it has or may have resources.
+// KeptError means that a state stays, as it has or may have resources (DestroyFailed).
 type KeptError struct{ State, Workspace, Why string }
 
 func (e *KeptError) Error() string {
@@ -103,8 +103,8 @@ const (
 	lockRelease = "release"
 )
 
-// Work under such a lock takes lockedTimeout. One older than abandonedAfter, clocks allowed for, is
-// a killed operator's.
+// Work under such a lock takes at most lockedTimeout. One older than abandonedAfter, clocks allowed
+// for, is a killed operator's.
 const (
 	lockedTimeout  = 2 * time.Minute
 	abandonedAfter = 5 * time.Minute
@@ -114,7 +114,8 @@ func (a *Access) newLock(operation string, r Run) statebackend.LockInfo {
 	return statebackend.LockInfo{ID: uuid.NewString(), Operation: operation, Who: a.operatorName(), Info: "state of " + r.Subject(), Created: time.Now().UTC()}
 }
 
-// mayBreakLock: a killed operator's release lock, or an owner lock.
+// mayBreakLock reports whether a lock for this run may be broken: a killed operator's release lock,
+// or an owner lock, whose write is idempotent.
 func (a *Access) mayBreakLock(held statebackend.LockInfo, r Run) bool {
 	ours := a.newLock(held.Operation, r)
 	if held.Who != ours.Who || held.Info != ours.Info {
@@ -164,7 +165,7 @@ func (a *Access) setLock(ctx context.Context, r Run, method string, lock stateba
 	return err
 }
 
-// Namespaces returns those with states of this cluster, deleted ones too.
+// Namespaces returns the namespaces with states of this cluster's runs, deleted ones too.
 func (a *Access) Namespaces(ctx context.Context) ([]string, error) {
 	if a.o.States == nil {
 		return nil, nil
@@ -179,7 +180,7 @@ func (a *Access) Namespaces(ctx context.Context) ([]string, error) {
 	return in, err
 }
 
-// Unowned counts states without object that have, or may have, resources.
+// Unowned counts a namespace's states whose object is gone and that have, or may have, resources.
 func (a *Access) Unowned(ctx context.Context, namespace string, live func(types.UID) bool) (int, error) {
 	_, l, err := openListing(ctx, a, namespace)
 	if err != nil {

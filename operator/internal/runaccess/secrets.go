@@ -108,7 +108,7 @@ func (a *Access) pullSecret(ctx context.Context, r Run, token string) ([]byte, e
 	return b, nil
 }
 
-// Clean removes what was made for a run, but record and state, and reports it.
+// Clean removes what was made for a run, but record and state, and reports whether all is gone.
 func (a *Access) Clean(ctx context.Context, r Run) (gone bool, err error) {
 	gone = true
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: r.RunNamespace, Name: name} }

@@ -13,7 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// maxRequest bounds a request in a status, as its schema does.
+// maxRequest bounds a request in a status, in bytes, as its schema: a longer one would keep all
+// from being written.
 const maxRequest = 256
 
 // RequestOf returns what requests a run: [v1alpha1.AnnotationRequest] and Flux's; a long one by

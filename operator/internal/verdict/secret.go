@@ -17,7 +17,7 @@ import (
 )
 
 // ReadSecret returns a Secret that allows a use ([v1alpha1.AnnotationUse]), or a [*Problem]; where
-// follows its name.
+// follows its name in the message.
 func ReadSecret(ctx context.Context, c client.Reader, key client.ObjectKey, where, use string) (*corev1.Secret, error) {
 	s := &corev1.Secret{}
 	const soon = 5 * time.Second // a user may be about to correct it

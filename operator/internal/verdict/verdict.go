@@ -61,8 +61,8 @@ func (v Verdict) Of(o metav1.Object) Verdict {
 	return Verdict{UnderWay, v1alpha1.ReasonDestroying, "it is being deleted"}
 }
 
-// Phase returns a phase that fits: Ready and Available need Ready, none in progress is Stalled.
-// under is unfinished work.
+// Phase returns a phase that fits the conditions: Ready and Available require the state Ready, none
+// in progress is Stalled. under is the phase of unfinished work.
 func (v Verdict) Phase(is, under string) string {
 	well := is == "Ready" || is == "Available"
 	ended := is == "Failed"
@@ -208,7 +208,8 @@ func ReadStatus(o *unstructured.Unstructured, into any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(is, into)
 }
 
-// WriteStatus copies from into a status, own optional fields first removed; others stay.
+// WriteStatus copies from, a pointer, into a status; own, its optional fields, are removed first.
+// Others stay.
 func WriteStatus(o *unstructured.Unstructured, from any, own ...string) error {
 	to, err := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
 	if err != nil {
