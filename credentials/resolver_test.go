@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestOrder removes sources one by one: each wins over later ones.
+// TestOrder removes sources one by one: each wins over later ones that are as specific.
 func TestOrder(t *testing.T) {
 	const host = "registry.example.com"
 	m := newMachine(t, "linux")

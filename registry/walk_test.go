@@ -70,7 +70,7 @@ type walk struct {
 	carried map[addr.Version]bool // versions that some bundle has with their withdrawal, which it brings back
 }
 
-// maxWalkSteps are made on one registry, whose lists grow.
+// maxWalkSteps is how many are made at most on one registry, whose lists grow.
 const maxWalkSteps = 24
 
 // walkStart is when the key is made: a bubble begins in the year 2000.

@@ -273,7 +273,7 @@ func (w *walk) untag(_ *depot.Depot, v addr.Version, _ string) error {
 	return w.repo.Untag(w.t.Context(), v.Tag())
 }
 
-// forgeEvent writes an event that nothing could take back.
+// forgeEvent writes an event that nothing could take back if its time counted.
 func (w *walk) forgeEvent(_ *depot.Depot, v addr.Version, _ string) error {
 	e, err := evidence.PutStatusEvent(w.t.Context(), w.repo, evidence.StatusEvent{Action: evidence.ActionUnyank, Version: v.String(), Time: time.UnixMilli(9_999_999_999_999)})
 	if err == nil && w.ruled {

@@ -121,7 +121,7 @@ type hooked struct {
 	delivery int
 }
 
-// newHooked returns it; jobs run after run.
+// newHooked returns a front-end over a registry and a forge; its jobs run only after run.
 func newHooked(t testing.TB, store http.Handler, api *forge) *hooked {
 	t.Helper()
 	h := &hooked{metrics: server.NewMetrics(), client: newClient(t, "registry.test", oci.Options{Transport: ocitest.Direct{Handler: store}, PlainHTTP: true})}

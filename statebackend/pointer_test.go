@@ -12,7 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// state-W is a copy: if it is behind, locks and strict readers read the newest; a Put repairs it.
+// state-W is a copy: if it lags or is gone, locks and strict readers read the newest; a Put
+// repairs.
 func TestRegressedPointer(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		s, strict := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{StrictReads: true})

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// TestRequestsWithoutState: the list tells of no state, the lease costs nothing at first, and no
-// list verifies a deletion that is known.
+// TestRequestsWithoutState: the list tells of no state, the lease costs nothing at first, and where
+// the registry is known to delete no list verifies it.
 func TestRequestsWithoutState(t *testing.T) {
 	c := &ocitest.Count{}
 	host := ocitest.New(t, ocitest.Quirks{})

@@ -76,7 +76,7 @@ func TestColored(t *testing.T) {
 	must.Equal(t, "value", colorPlan("  + a\n", false), "  + a\n")
 }
 
-// startLeader leads until the returned function is called.
+// startLeader leads, and has written the ledger once, until the returned function is called.
 func startLeader(t *testing.T, host string) (stop func()) {
 	t.Helper()
 	client := must.Get(oci.New(host, oci.Options{PlainHTTP: true}))(t)

@@ -23,7 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// FuzzParts: forms that no page has give one value, twice.
+// FuzzParts: what no page sends is read as JSON or nothing, and, shown, read the same again.
 func FuzzParts(f *testing.F) {
 	for _, form := range []string{
 		"p.x=&p.x.0.size=1&p.x.0.tags=&p.x.0.tags.3=a&p.x.0.labels=&p.x.0.labels.1.key=k&p.x.0.labels.1.value=v", "p.x=[1,{}]", "p.x=[", "p.x.0.labels.0.key=a&p.x.0.labels.0.value=b&p.x.0.labels.2.key=a",

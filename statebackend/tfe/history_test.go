@@ -99,7 +99,7 @@ func checkHistory(history []step) (wrong []string) {
 	return wrong
 }
 
-// TestCheckHistory plants each of these into a history.
+// TestCheckHistory plants what checkHistory must find into a history.
 func TestCheckHistory(t *testing.T) {
 	story := func() []step {
 		n := 0

@@ -456,8 +456,9 @@ func (w *world) run(kind string, n int) {
 	w.record(s)
 }
 
-// isRefusal reports whether an answer says that a write does not count: no earlier copy may have,
-// its lock had not ended, and it names no version that continues it.
+// isRefusal reports whether an answer says that a write does not count: not if an earlier request
+// had no answer, nor if the lock had ended, as another copy may have come before, nor if it names
+// the version that continues it.
 func isRefusal(answer string) bool {
 	return !strings.Contains(answer, repeatedNote) && !strings.Contains(answer, "lock ended") && !strings.Contains(answer, "from which version") && !strings.Contains(answer, "the next lock decides")
 }

@@ -250,7 +250,7 @@ func TestVariableRequests(t *testing.T) {
 	}
 }
 
-// TestVariablesOfOneKey: of two at once one stays, and its caller knows.
+// TestVariablesOfOneKey: of two at once never both stay; who got a success finds its variable.
 func TestVariablesOfOneKey(t *testing.T) {
 	host := newRegistry(t)
 	servers := []client{variableServer(t, host), variableServer(t, host)}
@@ -315,7 +315,8 @@ func TestVariableRights(t *testing.T) {
 	}
 }
 
-// TestVariablesOfAProject: moving a workspace gives or takes nobody's variables.
+// TestVariablesOfAProject: who may change some workspaces cannot get, or take, a project's
+// variables by moving one.
 func TestVariablesOfAProject(t *testing.T) {
 	host := newRegistry(t)
 	c := variableServer(t, host)

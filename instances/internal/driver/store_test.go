@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
-// memoryStore is a Store in memory that leads while a test lets it: each change is a commit with
-// effects. Before it accepts, and delivers nothing.
+// memoryStore is a Store in memory that leads while a test lets it: each change is a commit, whose
+// effects follow in order. Before it first leads it accepts commands, and delivers nothing.
 type memoryStore struct {
 	machine *lifecycle.Machine
 	now     func() time.Time

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// stopped can be suspended, as by SIGSTOP.
+// stopped can be suspended, as by SIGSTOP: what is pending is sent when it continues.
 type stopped struct {
 	http.RoundTripper
 	mu   sync.Mutex

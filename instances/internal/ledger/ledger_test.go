@@ -88,7 +88,7 @@ func launch(t *template.Template, owner, name, key string) lifecycle.Command {
 	}
 }
 
-// create is anna's request with one key; refused for a name with "!".
+// create is anna's request with one key; refused for a name that begins with "!".
 func create(name string) lifecycle.Command {
 	c := launch(plain(), "anna", name, "key of "+name)
 	if strings.HasPrefix(name, "!") {

@@ -240,7 +240,7 @@ func TestImmutable(t *testing.T) {
 	must.Succeed(t, c.Update(t.Context(), alone))
 }
 
-// TestKindsEstablished: no fault, which is only a condition.
+// TestKindsEstablished: the API server finds no fault, which it tells only in a condition.
 func TestKindsEstablished(t *testing.T) {
 	c := newClient(t)
 	var list apiextensions.CustomResourceDefinitionList

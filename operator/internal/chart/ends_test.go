@@ -324,7 +324,7 @@ func (r *runs) deleteAll(resource string) {
 	})
 }
 
-// lose deletes an Instance without ending its run.
+// lose deletes an Instance without ending its run, in the version without the operator's finalizer.
 func (r *runs) lose(o *v1alpha1.Instance) {
 	r.t.Helper()
 	r.until(o.Name+" is lost", func() (bool, any) {

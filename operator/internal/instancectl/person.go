@@ -20,7 +20,7 @@ const issuerCluster = "kubernetes"
 // portalPrefix begins the names of users of the portal.
 const portalPrefix = "portal:"
 
-// Users map names of the cluster to users of the portal: prefix and a subject are the issuer's.
+// Users map names of the cluster to users of the portal: prefix and subject are that of the issuer.
 type Users []userIssuer
 
 type userIssuer struct{ prefix, issuer string }

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestTook: a later request waits for changes that were not processed.
+// TestTook: a later request waits for changes that were not processed, not for refused ones.
 func TestTook(t *testing.T) {
 	o := &v1alpha1.Instance{}
 	o.Generation, o.Spec.Name = 2, "mine"

@@ -43,7 +43,7 @@ func page(t *testing.T, name string) map[string]string {
 	return files
 }
 
-// newOperatorSite starts a server, and an operator that runs in it.
+// newOperatorSite starts okara serve, and an operator whose runs have their states in it.
 func newOperatorSite(t *testing.T) *kindSite {
 	t.Helper()
 	operator := filepath.Join(Root(), "bin", "okara-operator")

@@ -185,7 +185,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// TestPrepareElsewhere: by its own authority, or a Secret.
+// TestPrepareElsewhere: a module of a server with its own authority, and one elsewhere by a Secret.
 func TestPrepareElsewhere(t *testing.T) {
 	s := newSite(t)
 	s.restart(func(o *runaccess.Options) { o.CA = []byte("PEM") })

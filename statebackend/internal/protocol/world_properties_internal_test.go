@@ -85,7 +85,7 @@ func (w *world) lost(s *saver) {
 	}
 }
 
-// holds reports whether a client has the lock; a crashed one still does.
+// holds reports whether a client has the lock and was not overtaken; a crashed one still does.
 func (w *world) holds(c *client) bool {
 	switch c.stage {
 	case stageHolding, stagePutting, stageChecking, stageCrashed:
