@@ -291,7 +291,8 @@ func hasPart(ctx context.Context, r *oci.Repo, m oci.Manifest, reference string)
 	return slices.ContainsFunc(parts, func(d oci.Descriptor) bool { return d.Digest.String() == reference }), nil
 }
 
-// isDeletable reports whether what a version named stays known, and for its own tag is withdrawn.
+// isDeletable reports whether, without a tag, it stays known what a version named; the version's
+// own only once it is withdrawn.
 func isDeletable(l *Listing, tag string, m oci.Manifest) bool {
 	if v, ok := addr.VersionFromTag(tag); ok {
 		was := l.lastRemoval(v)

@@ -384,8 +384,8 @@ func parseTimeRecord(m oci.Manifest) *evidence.StatusEvent {
 }
 
 // dropTimes removes removed versions' times, as far as the registry allows, but those that decide
-// which of two is hidden, or that a number which stays moved. By digest only okara's own manifests
-// go.
+// which of two is hidden, or to which edition a number that stays moved. By digest it deletes only
+// okara's own manifests.
 func dropTimes(ctx context.Context, l *Listing, gone []addr.Version) {
 	first := slices.Collect(maps.Values(l.Hidden))
 	for _, tag := range l.Tags {

@@ -213,7 +213,8 @@ func toRun(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// tokens sends users of a tool that need a token to the page, or names the command, by no query.
+// tokens redirects users whom a tool sent for a token to the page, or names the command. It ignores
+// the query, which the tool controls.
 func (f *Front) tokens(w http.ResponseWriter, _ *http.Request) error {
 	if !f.o.Pages {
 		return writeText(w, "The administrator of this server creates tokens with `okara admin token new`.\n"+

@@ -175,7 +175,7 @@ func (p *push) openStore() (*statebackend.Store, error) {
 	return p.f.o.Stores(p.ctx, p.it.State)
 }
 
-// finishLater does what others need not wait for, and completes a force-unlock.
+// finishLater does what other writes need not wait for, and completes a force-unlock.
 func (p *push) finishLater(rec *httpserve.Response) {
 	if p != nil && p.later != nil {
 		p.later()

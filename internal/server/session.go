@@ -91,7 +91,7 @@ func (u *UI) sessionKeys(storage string, stored func(file string) (keyring.Key, 
 	return keys, nil
 }
 
-// isPlainHTTP reports whether browsers need no TLS: only here, or others could read cookies.
+// isPlainHTTP reports whether browsers use no TLS: only here, where nobody else can read cookies.
 func (s *Settings) isPlainHTTP() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
 	withTLS := s.TLS.Cert != "" || s.TLS.SelfSigned || strings.HasPrefix(s.PublicURL, "https:")
