@@ -66,7 +66,7 @@ type putOptions struct {
 	// fresh: the registry has the blobs, not the manifest, which comes with its tag; the bid shows
 	// whether unsigned ones are served.
 	fresh bool
-	// replaces is the index that m extends; "": the version is new. If it names another: ErrTaken.
+	// replaces is the index that m extends, "" for a new version; ErrTaken if it names another.
 	replaces digest.Digest
 	// edition: the version gets the tag of its edition as well.
 	edition bool

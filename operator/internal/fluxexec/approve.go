@@ -16,7 +16,8 @@ import (
 const (
 	// AnnotationPlan is what the plan gate saw: a [Gated] as JSON.
 	AnnotationPlan = "okara.dev/plan"
-	// AnnotationApproved is DIGEST@GENERATION: the plan to apply, at what the approval creates.
+	// AnnotationApproved is DIGEST@GENERATION: a plan, and the generation that its approval
+	// creates.
 	AnnotationApproved = "okara.dev/approved-plan"
 )
 

@@ -20,7 +20,8 @@ const issuerCluster = "kubernetes"
 // portalPrefix begins the names of users of the portal.
 const portalPrefix = "portal:"
 
-// Users map names of the cluster to users of the portal: prefix and subject are that of the issuer.
+// Users map names of the cluster to users of the portal: what follows a prefix is an issuer's
+// subject.
 type Users []userIssuer
 
 type userIssuer struct{ prefix, issuer string }

@@ -333,7 +333,7 @@ func ownerLabel(o template.Owner) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// workspace ensures an instance's namespace; another's: [*fluxobj.TakenError].
+// workspace ensures an instance's namespace; the error is a [*fluxobj.TakenError] for another's.
 func (c *Controller) workspace(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record, name string) error {
 	return fluxobj.EnsureNamespace(ctx, c.live, name, v1alpha1.UIDOf(o), workspaceLabels(r))
 }

@@ -121,7 +121,8 @@ func publishApproved(ctx context.Context, r *entries, e *entry, v *v1alpha1.Vers
 	return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalApplied}, err
 }
 
-// missingVersion decides about an Approval of what does not wait: published before, or changed.
+// missingVersion decides about an Approval without candidate: it is published, or other content
+// waits.
 func missingVersion(ctx context.Context, r *entries, kind string, repo *oci.Repo, version addr.Version, digest string) (v1alpha1.ApprovalStatus, error) {
 	l, err := depot.ReadListing(ctx, repo, kind, nil)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {

@@ -21,7 +21,8 @@ import (
 
 func asProblem(err error) (*verdict.Problem, bool) { return errors.AsType[*verdict.Problem](err) }
 
-// defaultPause is for an origin at its limit that gives none; what it gives is at most maxPause.
+// defaultPause is for an origin at its limit that names no pause; a longer one than maxPause is
+// cut.
 const (
 	defaultPause = 10 * time.Minute
 	maxPause     = 24 * time.Hour

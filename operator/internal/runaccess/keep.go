@@ -45,7 +45,8 @@ func (i *Issuer) Start(ctx context.Context) error {
 // NeedLeaderElection returns true: only one process changes the keys.
 func (i *Issuer) NeedLeaderElection() bool { return true }
 
-// Keep makes, publishes and drops keys in time, or finishes that. A key signs once published.
+// Keep makes, publishes and drops keys when due. After an interruption the next call finishes that:
+// a key signs only once it is published.
 func (i *Issuer) Keep(ctx context.Context) error {
 	i.keeping.Lock()
 	defer i.keeping.Unlock()
