@@ -57,9 +57,8 @@ func (l *Listing) release() (v addr.Version, ok bool) {
 	return l.Versions[i], true
 }
 
-// MoveLatest points "latest", a module's only moving tag, at the highest release that is not
-// withdrawn, or removes it. l is from before, its events are not read again, or empty. A refusal is
-// a warning.
+// MoveLatest points a module's tag "latest" at the highest release that is not withdrawn, or
+// removes it. l is from before, whose events are not read again, or empty. A refusal is a warning.
 func MoveLatest(ctx context.Context, l *Listing) []string {
 	r := l.Repository
 	l, err := ReadListing(ctx, r, l.Kind, l)

@@ -234,9 +234,9 @@ func awaitExtended(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manif
 }
 
 // A publish time is the tag okara-time-<13 digits, Unix milliseconds>-<version tag>, in the list
-// that all read. It is not in the version's manifest: the same content has the same digest. It has
-// a manifest of its own, so that it protects no version from collection, which says what was
-// published, for a version whose tag somebody removes.
+// that all read. It is not in the version's manifest: the same content has the same digest. Its own
+// manifest protects no version from garbage collection, and says what was published, for a version
+// whose tag somebody removes.
 const (
 	timePrefix   = "okara-time-"
 	timeDigits   = 13

@@ -185,7 +185,7 @@ func (s *Syncer) lostSteps(ctx context.Context, it item, l *depot.Listing, offer
 }
 
 // shouldExamine reports whether a version is due; last is when the previous run began. Each has a
-// time of day, which spreads them over runs: due is what it passed since last.
+// time of day, which spreads them over runs: due are those whose time has passed since last.
 func shouldExamine(entry string, v addr.Version, last, now time.Time) bool {
 	if last.IsZero() || now.Before(last) || now.Sub(last) >= examineWithin {
 		return true

@@ -230,7 +230,7 @@ func (rec *Record) Waits(entry string, v addr.Version, digest string) (VersionRe
 	return vr, nil
 }
 
-// Approved records a person's approval of what waits. The caller ensures that no run is active.
+// Approved records a person's approval of what waits. The caller must ensure that no run is active.
 func (rec *Record) Approved(ctx context.Context, d *depot.Depot, entry string, v addr.Version, digest string) error {
 	vr, err := rec.Waits(entry, v, digest)
 	if err != nil {
