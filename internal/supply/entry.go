@@ -154,7 +154,7 @@ func (e FieldErrors) asError() error {
 	return e
 }
 
-// Entry checks the entry; the error is a [FieldErrors]. The caller must check Auth.
+// Entry checks the entry; the error is a [FieldErrors]. The caller must check that Auth exists.
 func (s ModuleSpec) Entry(where string) (ModuleEntry, error) {
 	var bad FieldErrors
 	e := ModuleEntry{Title: s.Address, Subdir: s.Subdir, Policy: cmp.Or(s.Policy, "immutable"), Ignore: s.Ignore, AllowInvalid: s.AllowInvalid}
