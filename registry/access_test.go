@@ -53,9 +53,7 @@ func private(t testing.TB) func(*server.Options) {
 	}
 }
 
-// TestPrivate shows that with a token for metadata only a private
-// server works, nothing of the token gets into an archive link, and without a
-// token neither metadata nor mirror answer.
+// TestPrivate: without a token for metadata nothing answers; no archive link has a part of it.
 //
 // Shows: registries 4 | archives that require credentials | boring-registry#406,
 // hashicorp/terraform#36519, opentofu/opentofu#4314

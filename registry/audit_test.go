@@ -42,9 +42,7 @@ func (l *lines) take() string {
 	return l.b.String()
 }
 
-// TestAudit checks that the audit log records who did what by which rule,
-// including refusals, and that log, audit log and metrics contain no token or
-// link.
+// TestAudit: who did what by which rule, refusals too, without token or link, as logs and metrics.
 //
 // Shows: registries 6
 // Shows: mistakes 39

@@ -20,9 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// TestWebPages is the attack from a browser on a developer's machine: a page
-// whose name resolves to this machine reads states, and a page of another site
-// replaces them. It tests every route.
+// TestWebPages attacks every route from a browser on a developer's machine.
 //
 // Shows: pages 9 | content of users is never executed as a script of the server
 // Shows: mistakes 4 | an open server on loopback trusted any web page | where anonymous callers may

@@ -20,9 +20,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// TestContent checks that the contents of a served version require the right to
-// read, and the rest of its repository the right to publish. Nothing is looked
-// up for other callers.
+// TestContent: reading gives a served version, publishing the rest, and nothing is looked up for
+// others.
 //
 // Shows: jobs 4a
 func TestContent(t *testing.T) {

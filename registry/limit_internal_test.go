@@ -42,9 +42,7 @@ func answerTo(h http.Handler, method, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestBusy has one client that takes all it can: further requests get 503 and
-// Retry-After, another client is served, and finished requests free their
-// slots.
+// TestBusy: a greedy client gets 503 and Retry-After, others are served, ended requests free slots.
 //
 // Shows: mistakes 18 | one client could occupy every slot for downloads | a client may use at most
 // as many slots as remain free: half of them if it is alone, an equal share among many

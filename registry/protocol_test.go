@@ -144,9 +144,7 @@ func TestMirror(t *testing.T) {
 	}
 }
 
-// TestUnknown shows that missing objects are 404 at every level, with a JSON
-// body, and never an empty 200. A client that uses a registry as a mirror, or the
-// reverse, is told the correct base URL.
+// TestUnknown: missing is 404 with JSON, never an empty 200; wrong base URLs are told.
 //
 // Shows: registries 3 | a registry used as a mirror, or the reverse | hashicorp/terraform#31804,
 // artifact-keeper#1566

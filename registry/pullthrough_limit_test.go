@@ -20,9 +20,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// TestPullThroughCrowd has one client that requests the maximum number of
-// concurrent packages from a slow origin: it gets half of them, and another
-// client is served.
+// TestPullThroughCrowd: a client with the most packages of a slow origin gets half, others are
+// served.
 //
 // Shows: mistakes 21
 func TestPullThroughCrowd(t *testing.T) {
@@ -143,9 +142,7 @@ func TestPullThroughDrippingOrigin(t *testing.T) {
 	}
 }
 
-// TestPullThroughDisk fills the disk space for packages that are being fetched:
-// further ones are given up, whether their size was announced or not, and
-// finished ones free space.
+// TestPullThroughDisk: without disk space packages are given up; ended ones free it.
 //
 // Shows: mistakes 21
 func TestPullThroughDisk(t *testing.T) {

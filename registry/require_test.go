@@ -179,9 +179,7 @@ func TestRequireClosed(t *testing.T) {
 	}
 }
 
-// TestRequireOnWords requests, with the words that replace a signature,
-// archives that a policy refuses, that were withdrawn, or that belong to no
-// version.
+// TestRequireOnWords asks, by words, for archives that are refused, withdrawn, or no version's.
 //
 // Shows: mistakes 16 | `/archives/public/…` served content that the policy refuses | it serves only
 // content to which the server would sign a link at that time

@@ -131,9 +131,7 @@ func TestStatusCost(t *testing.T) {
 	must.Match(t, "refreshed", f.count.Take(), map[string]int{"GET tags": 1})
 }
 
-// TestTofuKeys checks the keys that are served for each state of a
-// provider's keys, checked with both clients and both stock tools. They accept
-// a key that has expired since, as for every old release.
+// TestTofuKeys: keys in each state with both clients and tools, which take one that expired since.
 //
 // Shows: registries 7 | keys that are unreadable, foreign, expired, revoked or missing |
 // boring-registry#312, #327, #377; sethbacon/terraform-registry-backend#423

@@ -93,9 +93,7 @@ func (f *tlsFront) take() []string {
 	return asked
 }
 
-// TestTofuProtocols uses every protocol with stock tools over TLS,
-// found by service discovery, anonymously and with a token, with each form of
-// the answer about modules.
+// TestTofuProtocols: every protocol with stock tools over TLS, with a token and without.
 //
 // Shows: opendepot 13 | module and provider registry protocols | both, and the network mirror, over
 // TLS, with and without tokens; the same module serves `oci://` and Flux
@@ -216,9 +214,7 @@ func TestTofuRefusesDamagedModule(t *testing.T) {
 	}
 }
 
-// TestTofuHashes shows that the hashes that publishing records for each
-// platform equal those that the tools compute from the packages, by either
-// protocol.
+// TestTofuHashes: published hashes are those that the tools compute.
 //
 // Shows: registries 11 | `h1:` hashes missing or wrong | sethbacon/terraform-registry-backend
 // Shows: registries 20 | a lock file for one platform | opentofu/opentofu#1442, #2563, #3868, #3885
@@ -293,9 +289,7 @@ func (f *front) tryPublishProvider(t testing.TB, base, token string, files map[s
 	return status/100 == 2
 }
 
-// TestTofuLogin has stock tools log in to an issuer in this process,
-// through the front-end and at the issuer itself, install with the token, and
-// store a state with a cloud block.
+// TestTofuLogin: stock tools log in, by front-end and issuer, install, and store a state.
 //
 // Shows: cloud 20 | login with a browser, with a pasted token, with an invalid token
 // Shows: opendepot 14

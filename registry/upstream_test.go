@@ -46,9 +46,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// TestRunnersBesideTheStorage shows that clients that cannot reach the storage
-// behind the registry get the bytes from the front-end, all others are
-// redirected; a registry without such a storage is streamed.
+// TestRunnersBesideTheStorage: who cannot reach the storage gets bytes, others are redirected.
 //
 // Shows: registries 17 | runners that cannot reach the storage | boring-registry#180
 func TestRunnersBesideTheStorage(t *testing.T) {
@@ -115,9 +113,7 @@ func (g *gated) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestArchiveFlows checks that the client gets the first byte of an archive
-// before the last one has left the registry, and that a download is one
-// request.
+// TestArchiveFlows: the first byte comes before the last has left, in one request.
 //
 // Shows: registries 28 | whole archives in memory | citizen, terrakube, otf
 // Shows: opendepot-defects 6 | an archive is read completely before its first byte is sent

@@ -97,9 +97,7 @@ func (s *slowSender) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// TestHookCrowd has unauthenticated senders that start deliveries of any length
-// and do not finish them, from one address and from many: a delivery from
-// elsewhere is answered meanwhile, and the others are soon dropped.
+// TestHookCrowd: senders that never finish are dropped; a delivery from elsewhere is answered.
 //
 // Shows: mistakes 12 | slow senders without a token occupied all slots for webhooks | a small body
 // must arrive within 2 seconds, a longer one within 8; each client has a limited share

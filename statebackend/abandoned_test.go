@@ -52,9 +52,8 @@ func isUnreadable(err error, tag string) bool {
 	return ok && e.Unreadable && strings.Contains(err.Error(), tag) && strings.Contains(states.Remedy(err), "--id "+abandonedX)
 }
 
-// A registry died while it wrote a claim: the tag is listed and cannot be read.
-// Attempts that go on for a minute end it, fence its owner and say so, by the
-// registry's clock and by ours.
+// A claim is listed and unreadable, its registry dead: within a minute attempts end it, fence its
+// owner, and say so.
 //
 // Shows: mistakes 25
 func TestAbandonedClaim(t *testing.T) {
@@ -208,9 +207,8 @@ func TestAbandonedClaimByCommand(t *testing.T) {
 	}
 }
 
-// A registry died while it wrote a version, and the writer with it. No reader
-// takes the version for no state or falls back to the version before it; an explicit
-// takeover continues from that version.
+// A version is listed and unreadable, its writer dead: it is neither no state nor the one before; a
+// takeover goes on from it.
 //
 // Shows: mistakes 25
 func TestDanglingVersion(t *testing.T) {

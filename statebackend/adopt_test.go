@@ -57,9 +57,8 @@ func serial(t *testing.T, s *statebackend.Store) uint64 {
 	return v.Serial
 }
 
-// TestFailBack: the old primary becomes the copy. Versions that it wrote after the last
-// replication stay and are returned each time, also when the call is repeated. A second
-// failover, back to it, works in the same way.
+// TestFailBack: what the old primary wrote after the last copy is kept and returned each time; a
+// second failover works.
 //
 // Shows: copies 2 | the old primary becomes the replica; versions that only it has are kept and
 // reported each time, whatever their numbers; it completes after an interruption at any write

@@ -54,9 +54,8 @@ func dead(*http.Request, http.RoundTripper) (*http.Response, error) {
 	return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 }
 
-// Each request of an apply is lost, loses its answer, is refused, is sent
-// twice, or is the last one of its process. There are never two holders, no
-// acknowledged version is missing, and one command is enough to recover.
+// Each request of an apply is lost, refused, doubled, or the last: never two holders, nothing lost,
+// one command recovers.
 //
 // Shows: servers 3 | each request to the registry fails once (before or after it took effect,
 // repeated, late, refused): an apply with a store, and through the wrapper
@@ -237,9 +236,7 @@ func TestContentionDuringPut(t *testing.T) {
 	}
 }
 
-// The first locks of a repository push the same empty blob at once, and on
-// distribution 2.8 each push makes the manifests of the others fail as if their
-// blob was missing.
+// First locks push the same empty blob; distribution 2.8 then fails the others' manifests.
 //
 // Shows: mistakes 23 | only the first of several error codes was evaluated, so first locks failed
 // on distribution 2.8 | all are evaluated; this pair of codes counts as temporary

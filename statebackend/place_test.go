@@ -68,9 +68,7 @@ func forge(t *testing.T, from *statebackend.Store, tag string, to *statebackend.
 	}
 }
 
-// A client with write access to the registry but no key cannot make a reader with keys
-// accept a state that was not sealed for that place. The attacks use the manifest that
-// helps them most.
+// A writer without key makes no reader with keys accept a state of another place, by any manifest.
 //
 // Shows: mistakes 3 | a sealed state could be put in the place of another one, or of a newer one |
 // a reader with keys accepts only data that was sealed for this repository, workspace and version,

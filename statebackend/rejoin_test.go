@@ -19,10 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// TestResumeBesideDanglingClaim joins a lock whose first LOCK left a claim that is listed
-// and cannot be read, as after a power cut of server and registry. The client locked again,
-// and its next write reaches a third server, also after the unreadable claim was ended by a
-// command.
+// TestResumeBesideDanglingClaim joins a lock beside an unreadable first claim, as after a power
+// cut; the next write reaches a third server, also once a command ended that claim.
 //
 // Shows: servers 7
 func TestResumeBesideDanglingClaim(t *testing.T) {
@@ -49,9 +47,8 @@ func TestResumeBesideDanglingClaim(t *testing.T) {
 	})
 }
 
-// TestResumeAfterSecondLock ends a lock by force, locks again under its id, as scripts do
-// whose id is that of their subject, and lets a claim from before the end arrive late. The
-// client holds its second lock, also on another server.
+// TestResumeAfterSecondLock: a claim from before a forced end arrives late; the client holds its
+// second lock, on any server.
 //
 // Shows: servers 7
 func TestResumeAfterSecondLock(t *testing.T) {
@@ -68,9 +65,8 @@ func TestResumeAfterSecondLock(t *testing.T) {
 	})
 }
 
-// TestResumedWhileRegistryAway lets another server answer a client in between, and the
-// registry refuse a request while the first server joins the lock again: the lock is not
-// lost, and the answer must not say so, since the tools would not repeat the request.
+// TestResumedWhileRegistryAway: while the registry refuses, the lock is not called lost, since
+// tools would not repeat.
 //
 // Shows: servers 7
 func TestResumedWhileRegistryAway(t *testing.T) {
@@ -99,9 +95,8 @@ func TestResumedWhileRegistryAway(t *testing.T) {
 	})
 }
 
-// TestLockAgainBesideOrphan locks again under an id whose first lock was ended by force on
-// a server that had joined it. Whoever ended it was killed before the claim of that server
-// had its tombstone. Such a claim holds nothing, so it must not answer the second LOCK.
+// TestLockAgainBesideOrphan: a claim without tombstone of a forced lock holds nothing, and answers
+// no second LOCK.
 //
 // Shows: servers 7
 func TestLockAgainBesideOrphan(t *testing.T) {
@@ -145,10 +140,8 @@ func (b *beforePut) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestLateSeal lets two servers answer one LOCK after a forced unlock, so that both copy
-// the state to a number above what the holder before may write. The client writes by the
-// answer of the faster one, then the copy of the slower one arrives: the written state
-// stays the newest, for readers, for the slower server and for the next holder.
+// TestLateSeal: two servers answer a LOCK after a forced end and copy the state. The client writes,
+// then the slower copy arrives: what was written stays the newest, for everybody.
 //
 // Shows: servers 7
 func TestLateSeal(t *testing.T) {

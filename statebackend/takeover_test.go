@@ -159,9 +159,8 @@ func TestForcedByOlder(t *testing.T) {
 	})
 }
 
-// TestLateClaimOfForcedLock lets a claim of a lock arrive after the lock was ended by force
-// and another client holds: a request of a server that was killed while it answered the
-// first LOCK. The client that lost the lock must not get it back by that claim.
+// TestLateClaimOfForcedLock: a killed server's claim arrives after the forced end: its client does
+// not get the lock back.
 //
 // Shows: servers 7
 func TestLateClaimOfForcedLock(t *testing.T) {

@@ -99,9 +99,8 @@ func (rt *runsTest) source(t *testing.T, files map[string]string) {
 	rt.spec.Source.Archive = blob.Digest.String()
 }
 
-// TestTofuDynamicSource runs a module whose child depends on a variable, which OpenTofu 1.8 and
-// newer evaluate at every command: it is created, changed twice, changed to a child that does
-// not exist, which touches nothing, and destroyed with the values before that.
+// TestTofuDynamicSource: a child by a variable (OpenTofu 1.8) is made, changed, changed to nothing,
+// which touches nothing, and destroyed.
 //
 // Shows: instances 5
 func TestTofuDynamicSource(t *testing.T) {

@@ -18,9 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestInstanceRights requests every page as every kind of caller: no caller sees the name of
-// an instance without the right to it, a refusal does not depend on whether the instance
-// exists, and reading changes nothing.
+// TestInstanceRights: no name without the right, no hint by a refusal, no change by reading.
 //
 // Shows: pages 4
 func TestInstanceRights(t *testing.T) {

@@ -255,9 +255,7 @@ func TestForwardRefuses(t *testing.T) {
 	}
 }
 
-// TestForwardLimit shows that requests waiting for the leader leave slots for other
-// clients, that event streams take none of these slots, and that a stream's events are
-// passed on at once.
+// TestForwardLimit: waiting requests leave slots, streams take none, events pass at once.
 //
 // Shows: platform-attacks 14
 func TestForwardLimit(t *testing.T) {

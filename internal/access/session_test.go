@@ -264,9 +264,8 @@ func TestSessionOfPortal(t *testing.T) {
 	}
 }
 
-// TestPlainCookie checks that a cookie without TLS has the port in its name, because
-// browsers send it to every port of an address. It is the port that the browser used: a
-// leader gets the cookie unchanged from another server on this machine.
+// TestPlainCookie: without TLS the port that the browser used is in a cookie's name, since browsers
+// send cookies to every port; a leader gets it unchanged.
 //
 // Shows: pages 5
 func TestPlainCookie(t *testing.T) {

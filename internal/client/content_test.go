@@ -92,9 +92,8 @@ func TestContentRedirect(t *testing.T) {
 	}
 }
 
-// FuzzContent gives arbitrary answers to a client that reads a version: content that is
-// accepted belongs to the right module, and an error is safe for a terminal and has no
-// token.
+// FuzzContent: of any answers a client accepts content of the right module only, and errors are
+// safe and without token.
 //
 // Shows: jobs 4a
 func FuzzContent(f *testing.F) {

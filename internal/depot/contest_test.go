@@ -72,9 +72,7 @@ func newDepot(t *testing.T, o oci.Options) (*depot.Depot, *oci.Client) {
 	return depottest.NewDepot(t, "registry.test", o)
 }
 
-// TestTwoPublishOneVersion stops one publisher just before it writes its
-// version, while another one publishes other content: exactly one of them
-// succeeds.
+// TestTwoPublishOneVersion: of two publishers of different contents exactly one succeeds.
 //
 // Shows: opendepot-defects 10
 // Shows: rules 8 | of two concurrent publishers of a version one succeeds, the other is refused;
@@ -124,9 +122,8 @@ func TestTwoPublishOneVersion(t *testing.T) {
 	}
 }
 
-// TestPublisherDiesBeforeItsVersion kills a publisher before it writes the
-// version, so that its bid stays. The same content can be published; other
-// content is refused until then, with a hint.
+// TestPublisherDiesBeforeItsVersion leaves a bid: the same content can be published, other is
+// refused, with a hint.
 //
 // Shows: rules 8
 func TestPublisherDiesBeforeItsVersion(t *testing.T) {

@@ -49,10 +49,8 @@ func (a *arrivals) RoundTrip(r *http.Request) (*http.Response, error) {
 // publisher publishes one version with a depot.
 type publisher func(t *testing.T, d *depot.Depot) (depot.Published, error)
 
-// TestInterruptedPublish interrupts a publication at each of its requests,
-// before and after the request took effect. No broken version may be visible,
-// and the next run must finish the job without sending again a large blob that
-// had arrived.
+// TestInterruptedPublish interrupts at each request, before and after its effect: no broken version
+// is visible, and the next run finishes without sending a large blob again.
 //
 // Shows: registries 12 | a version that is visible before it is complete | several
 func TestInterruptedPublish(t *testing.T) {

@@ -18,9 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// TestPruneByDigest checks that manifests are deleted if tags cannot be, unless
-// a remaining tag has the same manifest, and that the caller is told how many
-// versions were kept.
+// TestPruneByDigest deletes manifests where tags cannot be, unless another tag has them, and says
+// how many were kept.
 //
 // Shows: rules 5 | without DELETE by tag, manifests that nothing else needs are deleted; a yank
 // reports what is kept
@@ -62,9 +61,7 @@ func TestPruneByDigest(t *testing.T) {
 	}
 }
 
-// TestKeptTags checks that a yank whose tag cannot be removed, because of the
-// account or a rule, is recorded and reports what remains and why; a prune does
-// the same.
+// TestKeptTags: a yank, or prune, whose tag stays is recorded, and tells what remains and why.
 //
 // Shows: rules 5
 func TestKeptTags(t *testing.T) {
@@ -141,9 +138,7 @@ func TestContentTrust(t *testing.T) {
 	}
 }
 
-// TestEqualZips checks that two platforms with the same bytes get different
-// manifests, and that a version without such platforms is stored in its old
-// form.
+// TestEqualZips: equal platforms have different manifests; a version without them has its old form.
 //
 // Shows: rules 9 | platforms with equal zips have separate manifests
 func TestEqualZips(t *testing.T) {

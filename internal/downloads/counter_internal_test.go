@@ -37,9 +37,8 @@ func runCounts(t *testing.T, c *Counter) (stop func()) {
 	return func() { cancel(); running.Wait() }
 }
 
-// TestCountsOverTime has two replicas count over two days, with a restart, a
-// kill and a registry that is down for a while: counts older than an hour are
-// never lost, and nothing counts twice.
+// TestCountsOverTime: two replicas, a restart, a kill, an outage: counts older than an hour are
+// neither lost nor doubled.
 //
 // Shows: opendepot 17 | download statistics in a store | counted without a store, across replicas
 // and restarts

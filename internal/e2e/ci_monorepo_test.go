@@ -12,9 +12,8 @@ import (
 	"testing"
 )
 
-// TestCIMonorepo runs the jobs of docs/publish/ci-monorepo.md while a repository with two
-// modules grows: only changed modules are published, with the version part that the commits or
-// a label select, and a pull request shows the planned versions and breaking changes.
+// TestCIMonorepo runs docs/publish/ci-monorepo.md's jobs: only changed modules, the part that
+// commits or a label select, and a pull request with planned versions and breaks.
 //
 // Shows: jobs 3
 func TestCIMonorepo(t *testing.T) {

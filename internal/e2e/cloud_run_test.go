@@ -337,9 +337,8 @@ func TestCloudRunDecided(t *testing.T) {
 	}
 }
 
-// TestCloudRunLost kills the server during an apply, alone or with everything that its machine
-// has of the run. After a restart the run goes on; or it is lost, its lock can be ended, and
-// the next run proceeds.
+// TestCloudRunLost kills the server amid an apply, alone or with its machine's rest: the run goes
+// on, or is lost, and the next proceeds.
 //
 // Shows: cloud 30 | the server or its whole machine dies during an apply; concurrent decisions; the
 // record of a workspace does not count as an instance

@@ -35,10 +35,8 @@ type crash struct {
 	err      error
 }
 
-// TestCrash kills the server, the child and the tool with SIGKILL at each step of a run.
-// Afterwards the run ends by itself, the state lists exactly what exists, destroyed resources
-// are gone, and no process or folder is left. The tool is the one in OKARA_TEST_TOFU, which
-// `make interop` sets, or else the pinned one.
+// TestCrash kills server, child and tool at each step: the run ends, the state is what exists, and
+// nothing is left. OKARA_TEST_TOFU, set by `make interop`, is the tool, or the pinned one.
 //
 // Shows: crash K4 | the server, while the child lives, at eight steps
 // Shows: crash K7 | the child, at eight steps

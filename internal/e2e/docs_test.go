@@ -22,11 +22,9 @@ var documented = regexp.MustCompile(`127\.0\.0\.1:808\d`)
 
 const defaultAddress = "127.0.0.1:8080"
 
-// TestDocs executes the pages and the README. The blocks of one page marked "sh run" run as
-// one script, in order, and those marked "sh serve" are servers that run in the background
-// from there on; a page without one has okara serve. A block such as "hcl app/main.tf" is that
-// file; the folder dist has a provider as built by GoReleaser, the folder release has okara's
-// own.
+// TestDocs executes the pages and README: of a page "sh run" blocks are one script, "sh serve" run
+// beside it, or else okara serve; "hcl app/main.tf" is that file. dist has a provider of
+// GoReleaser, release one of okara.
 //
 // Shows: copies 5
 func TestDocs(t *testing.T) {

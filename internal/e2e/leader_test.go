@@ -260,9 +260,8 @@ func (r *replicas) resources(template, id string) int {
 // instancesVar makes `make interop` run whole lives of instances, with leases of half a minute.
 const instancesVar = "OKARA_TEST_INSTANCES"
 
-// TestLeader stops the leading process with SIGSTOP for longer than its lease, and kills the
-// next leader with SIGKILL, each in the middle of an apply: no run is lost or started twice,
-// and a process that resumes no longer leads.
+// TestLeader stops a leader beyond its lease, and kills the next, amid applies: no run is lost or
+// doubled, and who resumes does not lead.
 //
 // Shows: platform-mistakes 2
 // Shows: platform-mistakes 14

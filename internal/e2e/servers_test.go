@@ -131,10 +131,8 @@ func (f *fleet) httpDoor() string {
 `, f.at)
 }
 
-// TestServers lets applies of stock OpenTofu, and of Terraform where a cloud block names the
-// state, contend for one state through two and three servers, any of which can answer a request, and which are killed and restarted every few
-// seconds. No two applies are inside together, none fails, each writes on top of the previous
-// one, and no lock is left.
+// TestServers: stock tools' applies contend for a state through servers that are killed and
+// restarted. None overlap or fail, each writes on the one before, and no lock is left.
 //
 // Shows: cloud 5 | applies of both tools at once, several servers, one token; without
 // `-lock-timeout` exit code 1

@@ -143,9 +143,8 @@ func (c *cloud) kill(file string, signal syscall.Signal) {
 	}
 }
 
-// TestStateStoreRivals starts applies of one workspace at once, and kills some of those inside
-// with SIGKILL. Their lock is taken over when the lease has expired; no two are ever inside
-// together.
+// TestStateStoreRivals kills some of the applies inside: their lock is taken over after the lease,
+// never two at once.
 //
 // Shows: jobs 6a | the same with the state store of okara's provider, and through four APIs
 // concurrently ([state store](use/state-store.md)), by `make interop`

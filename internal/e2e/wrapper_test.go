@@ -36,10 +36,8 @@ resource "terraform_data" "see" {
 }
 `
 
-// TestToolEnvironment shows that providers and provisioners under okara tofu and okara
-// terraform have the environment of the stock tool and OKARA_RUN, that they can use instance
-// roles, and that the backend itself requests none; also in a folder that an older okara
-// initialized.
+// TestToolEnvironment: under okara providers and provisioners have the stock environment and
+// OKARA_RUN, and can use instance roles, which the backend does not ask for, in old folders too.
 //
 // Shows: mistakes 37 | `okara tofu` disabled the metadata service for providers and provisioners |
 // their environment is that of the tool, plus `OKARA_RUN`

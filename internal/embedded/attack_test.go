@@ -179,9 +179,8 @@ func TestTwoServers(t *testing.T) {
 	stop()
 }
 
-// TestCollectBesidePushes pushes indexes of old, untagged manifests, whose
-// layers no request of the push mentions, while collections run. Everything
-// with a tag must be complete.
+// TestCollectBesidePushes pushes indexes of old manifests during collections: all with a tag is
+// complete.
 //
 // Shows: mistakes 24
 func TestCollectBesidePushes(t *testing.T) {

@@ -31,9 +31,8 @@ func mountSmall(t *testing.T, size string) string {
 	return dir
 }
 
-// TestDiskFull writes tags until the disk is full, and continues. Every listed
-// tag must be readable, acknowledged content must exist, and freed space must
-// be sufficient to continue.
+// TestDiskFull writes tags until the disk is full: listed ones are readable, acknowledged ones
+// there, and freed space is enough to go on.
 //
 // Shows: mistakes 21
 func TestDiskFull(t *testing.T) {

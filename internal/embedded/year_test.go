@@ -55,10 +55,8 @@ func serveForYear(dir string) error {
 	return http.Serve(l, registry)
 }
 
-// TestYear applies every hour and publishes every day, keeps the last versions
-// of each, and kills the server at random times. Nothing acknowledged may be
-// lost, and in the end there may be little more than the reachable content. Two
-// days by default, OKARA_TEST_DAYS for more.
+// TestYear applies hourly, publishes daily, keeps the last, and kills the server: nothing
+// acknowledged is lost, and little garbage stays. Two days, or OKARA_TEST_DAYS.
 //
 // Shows: mistakes 24
 func TestYear(t *testing.T) {

@@ -19,9 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestServerSpans follows one trace from the client through the server to the server's
-// own requests. No span has any part of the token in the path, the query or the
-// Authorization header.
+// TestServerSpans follows a trace through the server; no span has a part of the token, wherever it
+// was sent.
 //
 // Shows: registries 6
 func TestServerSpans(t *testing.T) {

@@ -154,9 +154,8 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.base.RoundTrip(r)
 }
 
-// TestActs uses the built-in registry as okara's commands and the tools do, and as
-// somebody would who wants to hide what he does: one act is one record. TestRecordOfADay in
-// cmd/okara has every command.
+// TestActs uses the built-in registry as commands and tools do, and as one who hides what he does:
+// one act is one record.
 //
 // Shows: mistakes 39
 func TestActs(t *testing.T) {

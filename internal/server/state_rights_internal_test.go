@@ -79,9 +79,8 @@ func doors() (all []door) {
 	return all
 }
 
-// TestStateDoors requests every route with every kind of right. There is one decision
-// about a workspace, whichever of its names the request uses, and a right to a workspace
-// gives no access to a repository of several.
+// TestStateDoors: a workspace has one decision by any name, and its right opens no shared
+// repository.
 //
 // Shows: cloud 26 | each right at each API, with both names of a workspace; a forged record
 func TestStateDoors(t *testing.T) {

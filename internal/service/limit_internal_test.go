@@ -15,9 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// TestStalledMetadata has clients that hold a place: one reads nothing of a long answer,
-// others do not send a body of unknown length. A client that reads an answer slowly gets
-// it.
+// TestStalledMetadata: clients that stall lose their place; a slow reader gets its answer.
 //
 // Shows: mistakes 12
 // Shows: mistakes 20

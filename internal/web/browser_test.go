@@ -36,10 +36,8 @@ func newBusy(t *testing.T) *whole {
 	return w
 }
 
-// TestBrowser follows every link in a real browser as five kinds of callers that log in
-// with the keyboard, each page in both themes from a wide to a narrow screen, with script
-// and without. No page has a problem, the browser keeps nothing that scripts could read,
-// and viewing pages changes no tag of the registry.
+// TestBrowser follows every link as five callers, by keyboard, themes, widths, with script and
+// without: no problems, nothing kept for scripts, no tag changed.
 //
 // Shows: pages 13 | a real browser as five kinds of callers who log in, wide and narrow, light and
 // dark, with scripts and without: empty console, no failed request, no horizontal overflow,
@@ -124,9 +122,7 @@ func logIn(p *webtest.Tab, token string) {
 	p.Wait("Me: ")
 }
 
-// TestBrowserLogin logs in, returns to the page where the login began, and logs out, with
-// a token and at an issuer: no token is ever in an address, on a page or in the storage
-// of the browser.
+// TestBrowserLogin: with a token and at an issuer no token is in an address, a page or storage.
 //
 // Shows: pages 6
 // Shows: pages 14

@@ -44,11 +44,9 @@ func (a answer) unreadable(caller, path string) string {
 	return ""
 }
 
-// TestCrawl follows every link of all pages as five kinds of callers with sessions. Pages
-// reveal nothing that the caller may not see, neither names nor numbers: they are
-// identical, byte by byte, before and after such items are added. Every link of a page
-// can be followed, all pages of the admin are refused to callers without the right, no
-// secret of a state is on any page, and viewing pages changes no tag of the registry.
+// TestCrawl follows every link as five callers: pages are equal, byte by byte, with and without
+// what a caller may not see; links work, the admin's are refused, no secret of a state is shown, no
+// tag changed.
 //
 // Shows: pages 4 | every page as five kinds of callers: status, and no name of objects that they
 // may not see

@@ -82,9 +82,7 @@ func TestLargeInstances(t *testing.T) {
 	}
 }
 
-// TestLargeStates does the same with 10,000 states, for a caller that may read all of
-// them, and for one that may read one workspace of each: each request shows more of
-// those.
+// TestLargeStates does that with 10,000 states, for readers of all and of one workspace each.
 //
 // Shows: pages 11
 func TestLargeStates(t *testing.T) {

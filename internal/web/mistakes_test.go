@@ -10,9 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// TestOptional lists an input as required exactly if it has no default, whatever its
-// default is, and the optional attributes of an object type as in the type. It marks those
-// that do not accept null.
+// TestOptional: required is what has no default; optional attributes, and what takes no null, are
+// marked.
 //
 // Shows: page-mistakes 3 | an optional input is shown as required | hashicorp/vscode-terraform#1582
 func TestOptional(t *testing.T) {

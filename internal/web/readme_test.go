@@ -58,9 +58,8 @@ func TestReadmeOffline(t *testing.T) {
 	}
 }
 
-// TestReadmeBusy renders ten texts at the same time that would take the parser very long
-// if their marks were not bounded. They are shown, other pages answer meanwhile, and a
-// plain text that was requested meanwhile is rendered once the limiter has a free place.
+// TestReadmeBusy renders ten texts that would take very long unbounded; other pages answer, and a
+// plain text follows.
 //
 // Shows: pages 8
 func TestReadmeBusy(t *testing.T) {

@@ -10,9 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// TestRegistryAway: a registry that does not answer, or answers like no registry, is
-// never treated as "not found", which would make the tools create a workspace or plan
-// from nothing.
+// TestRegistryAway: no answer, or no registry's, is never "not found".
 //
 // Shows: cloud 10
 func TestRegistryAway(t *testing.T) {

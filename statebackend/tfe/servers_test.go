@@ -542,10 +542,8 @@ func (w *world) operate(over *atomic.Bool, killed, forced *atomic.Int64) {
 	}
 }
 
-// TestHistories lets runs of backend "http", of a cloud block and of okara tofu contend for one
-// state through two and three servers that are killed, behind a proxy that drops, delays and
-// repeats requests and delivers some late, while locks are ended by force. See checkHistory
-// for what never happens.
+// TestHistories: http, cloud and okara tofu contend through killed servers behind a bad network,
+// with forced locks. See checkHistory.
 //
 // Shows: servers 2 | histories of runs with `http`, `cloud` and `okara tofu`, two and three servers that
 // are killed, requests that are dropped, delayed, repeated and late, locks ended by force: never

@@ -131,9 +131,8 @@ func TestChildLease(t *testing.T) {
 	}
 }
 
-// TestChildForced forces the lock while the tool applies. What the tool stores then is
-// beside the current version; the next attempt restores it, unless another state was
-// written since.
+// TestChildForced: what is stored under a forced lock is restored by the next attempt, unless
+// another state came.
 //
 // Shows: crash K17 | the lock is forced while the child lives
 func TestChildForced(t *testing.T) {
@@ -182,9 +181,7 @@ func (tr *trial) force(write bool) error {
 	})
 }
 
-// TestChildAlreadyExists: the provider's error about a resource that a lost attempt made
-// and did not store is explained, with the attempt's time. Without a lost attempt it is
-// not.
+// TestChildAlreadyExists: the error about a lost attempt's resource is explained, no other.
 //
 // Shows: crash K5-K6
 func TestChildAlreadyExists(t *testing.T) {

@@ -201,9 +201,7 @@ func TestTemplateAndModuleGone(t *testing.T) {
 	})
 }
 
-// TestPoolKeepsWhatIsClaimed deletes the template of a pool: unclaimed instances are
-// destroyed, once it is certain that no template is unreadable, and claimed ones live until
-// they expire.
+// TestPoolKeepsWhatIsClaimed: without template unclaimed instances go, once that is certain.
 //
 // Shows: platform 5
 // Shows: platform-mistakes 11 | deleting the template of a pool deletes claimed members

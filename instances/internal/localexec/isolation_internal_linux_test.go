@@ -50,9 +50,8 @@ func (l *localTest) mustHear(t *testing.T, s run.Spec, scripts ...string) string
 	return string(output)
 }
 
-// TestSandboxSees checks what the code of a module can see: neither the storage folder,
-// nor keys, nor another run, nor other processes. It has no capabilities, cannot get any,
-// and can write only to the folder of the run.
+// TestSandboxSees: no storage, keys, other runs or processes; no capabilities; only the run's
+// folder.
 //
 // Shows: platform 20 | isolation | bwrap, a separate user for each concurrent run, a wrapper
 // Shows: platform-attacks 7 | module code that looks for storage, keys and other runs, or leaves

@@ -19,9 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// TestKilledChild kills the child while the tool runs: the tool is interrupted once,
-// however many servers observe it, and waited for. A state that it could not store is
-// kept, and none of its other files.
+// TestKilledChild: the tool is interrupted once and awaited; only an unstored state is kept.
 //
 // Shows: crash K7
 // Shows: platform-mistakes 14 | an aborted run loses resources
