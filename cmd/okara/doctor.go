@@ -37,8 +37,8 @@ func newDoctor(reg *cli.Registries) *cobra.Command {
 		Use:   "doctor REPOSITORY",
 		Short: "Test what a registry guarantees for locks, versions and deletion",
 		Long:  doctorLong,
-		Example: `  okara admin doctor registry.example.com/infrastructure/tofu-state
-  okara admin doctor registry.example.com/infrastructure/tofu-state --thorough --peer registry-eu.example.com`,
+		Example: `  okara admin doctor registry.example.com/state/shop
+  okara admin doctor registry.example.com/state/shop --thorough --peer registry-eu.example.com`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if peer != "" && !strings.Contains(args[0], "/") {

@@ -23,8 +23,8 @@ func newStateDecrypt(a *cli.App, f *stateFlags) *cobra.Command {
 		Long: `Decrypt and unpack a stored state offline. MANIFEST is the manifest of the version
 and BLOB its only layer, as fetched by other tools or stored in a backup of the
 registry. The keys are specified as for every other command.`,
-		Example: `  oras manifest fetch registry.example.com/infrastructure/tofu-state:state-prod > manifest.json
-  oras blob fetch registry.example.com/infrastructure/tofu-state@sha256:… -o state.blob
+		Example: `  oras manifest fetch registry.example.com/state/shop:state-prod > manifest.json
+  oras blob fetch registry.example.com/state/shop@sha256:… -o state.blob
   okara state decrypt manifest.json state.blob --identity age.key -o terraform.tfstate`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -26,7 +26,7 @@ func newStateDelete(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Short: "Delete a workspace; its versions stay until they are pruned",
 		Long: `Delete a workspace, as "tofu workspace delete -force" does: the infrastructure
 does not change. The versions stay, and "okara state restore" restores one.`,
-		Example: "  okara state delete registry.example.com/infrastructure/tofu-state -w old-test",
+		Example: "  okara state delete registry.example.com/state/shop -w old-test",
 		Args:    cobra.MaximumNArgs(1),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("workspace") {

@@ -33,7 +33,7 @@ providers, schema versions, terraform_version, lineage. States of Terraform 0.11
 
 Values are masked if the state marks them as sensitive, or if the attribute's name
 suggests it (password, secret, token, private_key and the like).`,
-		Example: `  okara state diff registry.example.com/infrastructure/tofu-state 41 42 -w prod
+		Example: `  okara state diff registry.example.com/state/shop 41 42 -w prod
   okara state diff before.tfstate after.tfstate`,
 		Args: cobra.RangeArgs(1, 3),
 	}

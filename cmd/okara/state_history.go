@@ -32,7 +32,7 @@ the page of the CI job, or of the run on a server. A takeover ends the lock of a
 that is gone, or is thought to be: it skips 100000 numbers, which that run may
 still use, and stores the state of before under the first number above them. What
 that run still writes stays below as a version and is never current.`,
-		Example: "  okara state history registry.example.com/infrastructure/tofu-state -w prod",
+		Example: "  okara state history registry.example.com/state/shop -w prod",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
 			out := stateHistory{Repository: args[0], Workspace: ws, Versions: []statebackend.Version{}}

@@ -40,8 +40,8 @@ func newStateImport(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Use:   "import REPOSITORY SOURCE",
 		Short: "Copy states and their versions from files or other tools' repositories",
 		Long:  importLong,
-		Example: `  okara state import registry.example.com/infrastructure/tofu-state terraform.tfstate -w prod
-  okara state import registry.example.com/infrastructure/tofu-state oci://ghcr.io/acme/old-state --dry-run`,
+		Example: `  okara state import registry.example.com/state/shop terraform.tfstate -w prod
+  okara state import registry.example.com/state/shop oci://ghcr.io/acme/old-state --dry-run`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()

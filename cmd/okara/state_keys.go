@@ -34,7 +34,7 @@ several keys decrypts a version. No key is required, and one request is made for
 version. Without --workspace all workspaces are listed.
 
 A key can be discarded once no version uses it.`,
-		Example: `  okara state keys registry.example.com/infrastructure/tofu-state
+		Example: `  okara state keys registry.example.com/state/shop
   okara state keys -w prod --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {

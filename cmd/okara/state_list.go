@@ -44,7 +44,7 @@ registry can list its repositories.
 
 On a terminal and with --long, the current version of each state, its age and who holds
 its lock are listed too; elsewhere, only the names.`,
-		Example: `  okara state list registry.example.com/infrastructure/tofu-state
+		Example: `  okara state list registry.example.com/state/shop
   okara state list registry.example.com/infrastructure --all`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {

@@ -31,7 +31,7 @@ is listed but cannot be read is the last part of its tag.
 
 With --all, REPOSITORY is a prefix, HOST[:PORT][/PATH]: the locks in every repository at
 and under it are listed, if the registry can list its repositories.`,
-		Example: `  okara state locks registry.example.com/infrastructure/tofu-state
+		Example: `  okara state locks registry.example.com/state/shop
   okara state locks registry.example.com --all`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {

@@ -35,7 +35,7 @@ of a deleted workspace, and so do versions that lost to another one in the last 
 On a terminal okara shows what would be removed and asks for confirmation; elsewhere
 --yes is required. The manifest of a version is removed with it unless another tag
 points to it. If the registry refuses DELETE, everything is kept.`,
-		Example: "  okara state prune registry.example.com/infrastructure/tofu-state -w prod --keep 50 --dry-run",
+		Example: "  okara state prune registry.example.com/state/shop -w prod --keep 50 --dry-run",
 		Args:    cobra.MaximumNArgs(1),
 		PreRunE: func(*cobra.Command, []string) error {
 			if keep < 1 {

@@ -22,8 +22,8 @@ func newStatePull(reg *cli.Registries, f *stateFlags) *cobra.Command {
 --min-version a current version below N is an error: anyone who may write to the
 registry can hide the newest versions of a state, encrypted or not. With --json the
 document describes what was read and --output is required.`,
-		Example: `  okara state pull registry.example.com/infrastructure/tofu-state > terraform.tfstate
-  okara state pull registry.example.com/infrastructure/tofu-state -w prod --version 41 -o old.tfstate`,
+		Example: `  okara state pull registry.example.com/state/shop > terraform.tfstate
+  okara state pull registry.example.com/state/shop -w prod --version 41 -o old.tfstate`,
 		Args: cobra.MaximumNArgs(1),
 		PreRunE: func(*cobra.Command, []string) error {
 			if output == "-" {

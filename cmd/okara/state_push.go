@@ -32,7 +32,7 @@ this check. Pushing the same state again changes nothing.
 
 With a key, the new version is encrypted, even after an unencrypted one, which no other
 command accepts: check that the file is the expected state.`,
-		Example: "  okara state push registry.example.com/infrastructure/tofu-state terraform.tfstate -w prod",
+		Example: "  okara state push registry.example.com/state/shop terraform.tfstate -w prod",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: f.withNamedState(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {
 			state, err := readState(reg.In, args[1])

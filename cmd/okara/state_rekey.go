@@ -47,7 +47,7 @@ func newStateRekey(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Use:   "rekey [REPOSITORY] --new-key REFERENCE",
 		Short: "Encrypt versions with other keys",
 		Long:  rekeyLong,
-		Example: `  okara state rekey registry.example.com/infrastructure/tofu-state -w prod --key old.key --new-key new.key
+		Example: `  okara state rekey registry.example.com/state/shop -w prod --key old.key --new-key new.key
   okara state rekey --new-key awskms://alias/state --all-versions`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: f.withNamedState(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {

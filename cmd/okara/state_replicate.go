@@ -50,8 +50,8 @@ func newStateReplicate(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Use:   "replicate REPOSITORY DESTINATION",
 		Short: "Copy states to a read-only replica in another repository",
 		Long:  replicateLong,
-		Example: `  okara state replicate registry.example.com/infrastructure/tofu-state dr.example.com/infrastructure/tofu-state
-  okara state replicate --adopt dr.example.com/infrastructure/tofu-state registry.example.com/infrastructure/tofu-state`,
+		Example: `  okara state replicate registry.example.com/state/shop dr.example.com/state/shop
+  okara state replicate --adopt dr.example.com/state/shop registry.example.com/state/shop`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			src, dst, err := how.openBoth(reg, f, args)

@@ -31,7 +31,7 @@ Restoring a state that okara encrypted requires its key, so an older unencrypted
 cannot become current. If the key of the current version is lost, --force restores a
 version that another key decrypts: from then on the state is encrypted with the keys of
 --key, and holders of other keys cannot read it.`,
-		Example: "  okara state restore registry.example.com/infrastructure/tofu-state 41 -w prod",
+		Example: "  okara state restore registry.example.com/state/shop 41 -w prod",
 		Args:    cobra.RangeArgs(1, 2),
 		PreRunE: func(_ *cobra.Command, args []string) (err error) {
 			n, err = versionArg(args[len(args)-1])

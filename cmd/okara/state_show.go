@@ -34,7 +34,7 @@ func newStateShow(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show [REPOSITORY]",
 		Short:   "Show the current version of a state and who holds its lock",
-		Example: "  okara state show registry.example.com/infrastructure/tofu-state -w prod",
+		Example: "  okara state show registry.example.com/state/shop -w prod",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
 			v, err := s.Current(cmd.Context(), ws)

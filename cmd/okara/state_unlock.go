@@ -33,8 +33,8 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Use:   "unlock [REPOSITORY] (--id ID | --take-over)",
 		Short: "End the lock of a run that is gone",
 		Long:  unlockLong,
-		Example: `  okara state unlock registry.example.com/infrastructure/tofu-state -w prod --id 6f1c6b1e-55d0-4a9c-b6cf-3c7b3b8b5d0e
-  okara state unlock registry.example.com/infrastructure/tofu-state --take-over --yes`,
+		Example: `  okara state unlock registry.example.com/state/shop -w prod --id 6f1c6b1e-55d0-4a9c-b6cf-3c7b3b8b5d0e
+  okara state unlock registry.example.com/state/shop --take-over --yes`,
 		Args: cobra.MaximumNArgs(1),
 		PreRunE: func(*cobra.Command, []string) error {
 			if (id == "") == !takeOver {

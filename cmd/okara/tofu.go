@@ -30,7 +30,7 @@ const (
 	exitNoTool  = 127
 	blockSample = `  terraform {
     backend "oci" {
-      repository = "registry.example.com/team/tofu-state"
+      repository = "registry.example.com/state/shop"
     }
   }`
 )

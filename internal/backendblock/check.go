@@ -64,7 +64,7 @@ func (a *Arguments) checkRepository() error {
 		b.Primary = a.primary
 	}
 	if b.Repository == "" {
-		return errors.New("backend \"oci\" has no repository\nhint: write repository = \"registry.example.com/team/tofu-state\", or set TF_BACKEND_OCI_REPOSITORY")
+		return errors.New("backend \"oci\" has no repository\nhint: write repository = \"registry.example.com/state/shop\", or set TF_BACKEND_OCI_REPOSITORY")
 	}
 	for _, r := range append([]string{b.Repository, cmp.Or(b.Primary, b.Repository)}, b.Replicas...) {
 		if err := checkReference(r); err != nil {
@@ -79,7 +79,7 @@ func (a *Arguments) checkRepository() error {
 
 // checkReference refuses what cannot be a repository before a tool refuses its key less helpfully.
 func checkReference(s string) error {
-	hint := "hint: a repository is HOST[:PORT]/PATH without scheme and tag, such as registry.example.com/team/tofu-state"
+	hint := "hint: a repository is HOST[:PORT]/PATH without scheme and tag, such as registry.example.com/state/shop"
 	_, path, hasPath := strings.Cut(s, "/")
 	_, last, _ := cutLast(path, "/")
 	_, after, at := cutLast(s, "@")

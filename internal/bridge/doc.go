@@ -6,7 +6,7 @@
 //
 //	terraform {
 //	  backend "oci" {
-//	    repository = "registry.example.com/team/tofu-state"
+//	    repository = "registry.example.com/state/shop"
 //	  }
 //	}
 //

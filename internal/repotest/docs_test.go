@@ -76,7 +76,7 @@ func TestFileNames(t *testing.T) {
 }
 
 // elsewhere matches states outside the place where they have rights of their own.
-var elsewhere = regexp.MustCompile(`(REG|REGISTRY|HOST|host\}|\d|\.com)/infra/`)
+var elsewhere = regexp.MustCompile(`(REG|REGISTRY|HOST|host\}|\d|\.com)/(infra|infrastructure|team)/`)
 
 // TestStatePlaces: pages keep states in state/NAME; elsewhere a server asks for its administration.
 func TestStatePlaces(t *testing.T) {
