@@ -185,7 +185,7 @@ func (a *archives) deliver(w http.ResponseWriter, r delivery, d oci.Descriptor, 
 	defer func() { _ = src.Close() }() // only read
 	if r.Method == http.MethodGet && !notModified(r.Request, d) {
 		to, err := a.locate(r, src, coming)
-		if errors.Is(err, oci.ErrNotFound) && coming == nil { // its size was known before the registry lost it
+		if r.isAbsent(err) && coming == nil { // its size was known before the registry lost it
 			r.catalog.Blobs.ForgetSize(r.blob.Repository, r.blob.Hex)
 			if _, again, pulled := r.pull.findArchive(r.Context(), a.kit.Client(r.Request), r.blob); pulled == nil {
 				to, err = a.locate(r, src, again)

@@ -112,7 +112,7 @@ func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 			reg.Note("%s: unchanged since %s", m.Address, m.From)
 		}
 	}
-	return publishPlanned(ctx, reg.App, p, changed, len(all), o, f.keepGoing)
+	return publishPlanned(ctx, reg.App, p, done, changed, len(all), o, f.keepGoing)
 }
 
 // findModules returns all modules, including unchanged and refused ones. It ends at an error that
@@ -135,7 +135,7 @@ func (c changedModules) findModules(ctx context.Context, folders []moduleFolder)
 
 // isWholeCall reports whether an error is of the registry and these credentials, not of one item.
 func isWholeCall(err error) bool {
-	return errors.Is(err, oci.ErrUnavailable) || errors.Is(err, oci.ErrUnauthenticated) || errors.Is(err, oci.ErrDenied)
+	return errors.Is(err, oci.ErrUnavailable) || errors.Is(err, oci.ErrUnauthenticated)
 }
 
 func (c changedModules) findModule(ctx context.Context, f moduleFolder) (changedModule, error) {

@@ -333,12 +333,12 @@ func publishModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 		return err
 	}
 	defer done()
-	return publishPlanned(ctx, reg.App, p, modules, len(modules), o, keepGoing)
+	return publishPlanned(ctx, reg.App, p, done, modules, len(modules), o, keepGoing)
 }
 
 // publishPlanned publishes the modules and prints the outcome of each; none is published if one
 // would be refused and keepGoing is not set. With those that have not changed they are total.
-func publishPlanned(ctx context.Context, a *cli.App, p publisher, modules []moduleFolder, total int, o depot.ModuleOptions, keepGoing bool) error {
+func publishPlanned(ctx context.Context, a *cli.App, p publisher, done func(), modules []moduleFolder, total int, o depot.ModuleOptions, keepGoing bool) error {
 	b := batch{all: []depot.Published{}, total: total}
 	if len(modules) > 1 && !keepGoing {
 		_, refused := planEach(ctx, p, modules, o)
@@ -351,6 +351,7 @@ func publishPlanned(ctx context.Context, a *cli.App, p publisher, modules []modu
 			return err
 		}
 	}
+	done() // ends the progress before anything is printed
 	return b.print(a)
 }
 

@@ -123,7 +123,7 @@ func TestPublishServer(t *testing.T) {
 		{"dry run of a conflict", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", other, "acme/vpc/aws", "1.0.0", "--dry-run", "--json"}, cli.ExitConflict,
 			`"outcome": "conflict"`, "already published with other content.*1.0.1"},
 		{"no module", nil, []string{"publish", "module", c.home, "acme/vpc/aws", "1.0.0"}, cli.ExitFailure, "", "no .tf.*\nhint: specify the folder"},
-		{"a folder of modules", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "modules", filepath.Join(c.home, "all"), "acme/{name}/aws", "--version", "1.0.0"}, cli.ExitOK,
+		{"a folder of modules", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "modules", filepath.Join(c.home, "all"), "acme/{name}/aws", "1.0.0"}, cli.ExitOK,
 			"/acme/one/aws" + version + "\n.*/acme/two/aws" + version, "^$"},
 		{"token of tofu login", map[string]string{"login": serveToken}, module, cli.ExitOK, version, "already published"},
 		{"deprecate", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@1.0.0", "-m", "old"}, cli.ExitOK, "deprecate acme/vpc/aws@1.0.0", "^$"},

@@ -78,8 +78,8 @@ func listStates(ctx context.Context, reg *cli.Registries, f *stateFlags, name st
 	})
 }
 
-// readStates returns the current versions of workspaces and who holds their locks, without those
-// that were deleted meanwhile.
+// readStates returns the current versions of workspaces, 0 of one that cannot be read, and who
+// holds their locks.
 func readStates(ctx context.Context, s *statebackend.Store, names []string) ([]listedState, error) {
 	held, err := s.Locks(ctx)
 	if err != nil {
@@ -91,9 +91,9 @@ func readStates(ctx context.Context, s *statebackend.Store, names []string) ([]l
 	for i, name := range names {
 		g.Go(func() error {
 			v, err := s.Current(ctx, name)
-			if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			if ctx.Err() != nil || errors.Is(err, oci.ErrUnavailable) || errors.Is(err, oci.ErrDenied) {
 				return err
-			}
+			} // a workspace that cannot be read has no version, and hides no others
 			all[i] = listedState{Workspace: name, Version: v.N, Serial: v.Serial, Created: v.Created}
 			if h := slices.IndexFunc(held, func(h statebackend.Held) bool { return h.Workspace == name }); h >= 0 {
 				l := toLockJSON(held[h])
@@ -102,8 +102,7 @@ func readStates(ctx context.Context, s *statebackend.Store, names []string) ([]l
 			return nil
 		})
 	}
-	err = g.Wait()
-	return slices.DeleteFunc(all, func(s listedState) bool { return s.Version == 0 }), err
+	return all, g.Wait()
 }
 
 // parallelReads bounds the concurrent requests of a list.
@@ -148,7 +147,11 @@ func statesText(a *cli.App, list []listedStates, all bool) string {
 			if l := one.Lock; l != nil {
 				lock = cli.OrDash(oneLine(l.Who, 40)) + " for " + cli.Age(l.age)
 			}
-			rows = append(rows, []string{s.Repository, one.Workspace, fmt.Sprint(one.Version), cli.Age(time.Since(one.Created)), lock})
+			version, age := "-", "-" // it cannot be read
+			if one.Version > 0 {
+				version, age = fmt.Sprint(one.Version), cli.Age(time.Since(one.Created))
+			}
+			rows = append(rows, []string{s.Repository, one.Workspace, version, age, lock})
 		}
 	}
 	if len(rows) == 1 {

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -103,7 +105,7 @@ func repositoriesBelow(ctx context.Context, reg *cli.Registries, prefix string) 
 	names, err := c.Repositories(ctx)
 	if err != nil {
 		err = fmt.Errorf("listing the repositories of %s: %w", host, err)
-		if isWholeCall(err) { // the hints of these say more
+		if errors.Is(err, oci.ErrUnavailable) { // its hint says more
 			return nil, err
 		}
 		return nil, cli.WithHint(err, "not every registry can list its repositories; specify them one by one, without --all")

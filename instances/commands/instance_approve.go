@@ -153,7 +153,10 @@ func changeWords(c api.ModuleChange) string {
 	if c.Detail != "" {
 		words += ": " + c.Detail
 	}
-	if c.Effect != "" && c.Effect != "new" {
+	switch {
+	case c.Breaking: // all that an older server says of effects
+		words += " (breaks)"
+	case c.Effect != "" && c.Effect != "new":
 		words += " (" + c.Effect + ")"
 	}
 	return words

@@ -192,11 +192,7 @@ func (s *templates) findTemplates(r *site.Request, words string) (all []site.Fou
 		return nil // their own page gives the reason
 	}
 	for _, t := range doc.Templates {
-		names := []string{t.Name, t.Title, t.Description, t.Module}
-		for _, p := range t.Parameters {
-			names = append(names, p.Name)
-		}
-		has := strings.ToLower(strings.Join(names, " "))
+		has := strings.ToLower(strings.Join([]string{t.Name, t.Title, t.Description, t.Module}, " "))
 		lacks := func(word string) bool { return !strings.Contains(has, strings.TrimSuffix(word, "s")) }
 		if !slices.ContainsFunc(strings.Fields(strings.ToLower(words)), lacks) {
 			all = append(all, site.Found{Link: cardOf(t).Link, Name: t.Name, Description: text.Block(t.Description)})

@@ -262,5 +262,5 @@ func isLiving(ctx context.Context, l *Listing, tag string) bool {
 	}
 	m, err := l.Repository.Fetch(ctx, tag)
 	made, _ := time.Parse(time.RFC3339, artifact.AnnotationsOf(m)[annBidTime])
-	return err == nil && l.now().Sub(made) <= bidExpires
+	return err == nil && l.now().Sub(made).Abs() <= bidExpires
 }

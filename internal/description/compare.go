@@ -12,14 +12,12 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -79,7 +77,7 @@ func Compare(before, now artifact.ModuleDescription) []Difference {
 	all = append(all, paths.compareParts(partsOf(before.Submodules, submodulePart), partsOf(now.Submodules, submodulePart))...)
 	for path, was := range were {
 		is, ok := are[path]
-		if !ok || len(was.InputOrder)+len(was.Outputs) > 0 && len(is.InputOrder)+len(is.Outputs) == 0 {
+		if !ok || len(was.Inputs) == 0 || len(is.Inputs) == 0 {
 			continue // the description of a submodule was left out, as it was too large
 		}
 		for _, d := range CompareModules(was, is) {
@@ -126,7 +124,7 @@ func (k kind) compareParts(before, now map[string]part) []Difference {
 		switch is, ok := now[name]; {
 		case !ok:
 			add(name, Removed, "", k.removed(was))
-		case is.text != was.text:
+		case is.text != was.text || !slices.Equal(is.variable.Validation, was.variable.Validation):
 			add(name, Changed, text.Clip(was.text, maxDetail)+" → "+text.Clip(is.text, maxDetail), k.changed(was, is))
 		}
 	}
@@ -219,13 +217,21 @@ func changedProvider(was, is part) string {
 	return versionsEffect(was.versions, is.versions)
 }
 
+// maxConstraints bounds the constraints of two versions that are compared, in bytes: the work
+// grows with the square.
+const maxConstraints = 4 << 10
+
 var boundary = regexp.MustCompile(`\d+(\.\d+){0,2}`)
 
 // versionsEffect compares two sets of allowed versions at their bounds and beside them: a
 // minimum in another major version breaks callers, any other version less may do so.
 func versionsEffect(before, now []string) string {
-	was, err := addr.ParseConstraint(strings.Join(before, ", "))
-	is, err2 := addr.ParseConstraint(strings.Join(now, ", "))
+	texts := [2]string{strings.Join(before, ", "), strings.Join(now, ", ")}
+	if len(texts[0])+len(texts[1]) > maxConstraints {
+		return MayBreak
+	}
+	was, err := addr.ParseConstraint(texts[0])
+	is, err2 := addr.ParseConstraint(texts[1])
 	if err != nil || err2 != nil {
 		return MayBreak
 	}
@@ -314,8 +320,8 @@ func worstEffect(effects []string) string {
 
 // typeEffect tells whether what the old type accepts is accepted by the new one.
 func typeEffect(before, now string) string {
-	was, ok := parseType(before)
-	is, ok2 := parseType(now)
+	was, _, ok := parseConstraint(before)
+	is, _, ok2 := parseConstraint(now)
 	switch {
 	case !ok || !ok2 || was.HasDynamicTypes() && !is.HasDynamicTypes():
 		return MayBreak
@@ -338,15 +344,6 @@ func typeEffect(before, now string) string {
 
 func acceptsType(t, given cty.Type) bool {
 	return given.Equals(t) || convert.GetConversion(given, t) != nil
-}
-
-func parseType(source string) (cty.Type, bool) {
-	expr, diags := syntax.ParseExpression(source, "type")
-	if diags.HasErrors() {
-		return cty.NilType, false
-	}
-	t, _, diags := typeexpr.TypeConstraintWithDefaults(expr)
-	return t, !diags.HasErrors()
 }
 
 // withoutOptional returns the type of a value that leaves out what is optional.

@@ -103,14 +103,14 @@ func (v *Module) rootValues() *hcl.EvalContext {
 			}
 		}
 	}
-	for _, pattern := range []string{"terraform.tfvars", "terraform.tfvars.json", "*.auto.tfvars", "*.auto.tfvars.json"} {
-		names, _ := fs.Glob(v.tree, pattern)
-		for _, name := range names {
-			if file, _, err := v.parseSource(name); err == nil && file != nil {
-				attributes, _ := file.Body.JustAttributes()
-				for _, a := range attributes {
-					use(a.Name, a.Expr)
-				}
+	native, _ := fs.Glob(v.tree, "*.auto.tfvars")
+	inJSON, _ := fs.Glob(v.tree, "*.auto.tfvars.json")
+	given := append([]string{"terraform.tfvars", "terraform.tfvars.json"}, slices.Sorted(slices.Values(append(native, inJSON...)))...)
+	for _, name := range given {
+		if file, _, err := v.parseSource(name); err == nil && file != nil {
+			attributes, _ := file.Body.JustAttributes()
+			for _, a := range attributes {
+				use(a.Name, a.Expr)
 			}
 		}
 	}

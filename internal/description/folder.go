@@ -118,7 +118,7 @@ func checkEvaluated(file *hcl.File) error {
 	}
 	for _, b := range body.Blocks {
 		bodies := []*hclsyntax.Block{b}
-		if b.Type == "terraform" || b.Type == "check" {
+		if b.Type == "terraform" || b.Type == "check" || b.Type == "language" {
 			bodies = append(bodies, b.Body.Blocks...)
 		}
 		for _, in := range bodies {
@@ -138,7 +138,7 @@ func checkEvaluated(file *hcl.File) error {
 // module.
 func isEvaluated(block, argument string) bool {
 	switch block {
-	case "variable", "terraform":
+	case "variable", "terraform", "language":
 		return true
 	case "output":
 		return argument != "value"

@@ -88,15 +88,21 @@ func addNull(s schema) {
 // typeSchema translates a type constraint; a constraint that does not parse
 // accepts anything.
 func typeSchema(source string) schema {
-	expr, diags := syntax.ParseExpression(source, "type")
-	if diags.HasErrors() {
-		return schema{}
-	}
-	t, defaults, diags := typeexpr.TypeConstraintWithDefaults(expr)
-	if diags.HasErrors() {
+	t, defaults, ok := parseConstraint(source)
+	if !ok {
 		return schema{}
 	}
 	return ctySchema(t, defaults)
+}
+
+// parseConstraint parses a type constraint. Its defaults are computed, so their work is bounded.
+func parseConstraint(source string) (cty.Type, *typeexpr.Defaults, bool) {
+	expr, diags := syntax.ParseExpression(source, "type")
+	if diags.HasErrors() || syntax.CheckValue(expr) != nil {
+		return cty.NilType, nil, false
+	}
+	t, defaults, diags := typeexpr.TypeConstraintWithDefaults(expr)
+	return t, defaults, !diags.HasErrors()
 }
 
 func ctySchema(t cty.Type, d *typeexpr.Defaults) schema {

@@ -19,6 +19,9 @@ func Replace(name string, content []byte, mode fs.FileMode) error {
 
 // WriteOutput is Replace for a user's file, which may be a device or pipe as /dev/stdout.
 func WriteOutput(name string, content []byte, mode fs.FileMode) error {
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		name = target // a link stays one, as /dev/stdout of a shell's > FILE
+	}
 	if i, err := os.Stat(name); err != nil || i.Mode().IsRegular() {
 		return Replace(name, content, mode)
 	}

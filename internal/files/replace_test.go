@@ -60,6 +60,12 @@ func TestWriteOutput(t *testing.T) {
 			t.Errorf("got %q, want %q", got, content)
 		}
 	}
+	link := name + ".link" // as /dev/stdout of a shell's > FILE
+	must.Succeed(t, os.Symlink(name, link))
+	must.Succeed(t, files.WriteOutput(link, []byte("by link"), 0o600))
+	if i := must.Get(os.Lstat(link))(t); i.Mode().IsRegular() || string(must.Get(os.ReadFile(name))(t)) != "by link" {
+		t.Error("the link was replaced, not the file")
+	}
 	if err := files.WriteOutput(filepath.Dir(name), nil, 0o600); err == nil {
 		t.Error("a folder was written")
 	}

@@ -125,6 +125,9 @@ func (e *Entry) words(add func(word string, place int)) {
 		for _, w := range list {
 			w = strings.ToLower(w)
 			add(w, inCode)
+			if own, ok := strings.CutPrefix(w, name+"_"); ok { // dns_record of cloudflare_dns_record
+				add(own, inCode)
+			}
 			for _, part := range parts(w) {
 				add(part, inCode)
 			}
@@ -191,7 +194,7 @@ func (x *Index) rankWord(term string, lower uint8, ranks []uint8) {
 			better(i, rankAddress)
 		case at == bare:
 			better(i, rankName)
-		case strings.Contains(at, bare):
+		case strings.Contains(at, term), bare != "" && bare != term && strings.HasSuffix(at, "/"+bare):
 			better(i, rankWordPrefix)
 		}
 	}

@@ -73,8 +73,12 @@ func (e *Entry) Why(q Query) string {
 	seen := strings.ToLower(e.Address + " " + e.Description)
 	for _, term := range q.terms {
 		for _, word := range append(parts(term), term) {
-			if strings.Contains(seen, strings.TrimSuffix(word, "s")) {
+			word = strings.TrimSuffix(word, "s")
+			if strings.Contains(seen, word) {
 				continue
+			}
+			if strings.Contains(strings.ToLower(e.Heading), word) {
+				return "Heading " + e.Heading
 			}
 			has := func(name string) bool { return strings.Contains(strings.ToLower(name), word) }
 			if i := slices.IndexFunc(e.Inputs, has); i >= 0 {
@@ -99,8 +103,10 @@ func (v *View) findHits(q Query) []*Entry {
 	for n := 0; n < len(terms); n++ {
 		clear(ranks)
 		v.x.rankEntries(terms[n], ranks)
-		if words := parts(terms[n]); len(words) > 1 && len(terms)+len(words) <= maxWords && !slices.ContainsFunc(v.list, func(i int32) bool { return ranks[i] != noRank }) {
-			words = slices.DeleteFunc(words, func(w string) bool { return w == "terraform" }) // repositories of modules begin so
+		words := parts(terms[n])
+		isSplit := len(words) > 1
+		words = slices.DeleteFunc(words, func(w string) bool { return w == "terraform" }) // repositories of modules begin so
+		if isSplit && len(words) > 0 && len(terms)+len(words) <= maxWords && !slices.ContainsFunc(v.list, func(i int32) bool { return ranks[i] != noRank }) {
 			terms = slices.Concat(terms, words)
 			continue
 		}

@@ -124,7 +124,7 @@ func (a *acts) noteClaim(at, root place, c *claim) {
 	c.since = c.made
 	for other, o := range a.claims {
 		t, _ := format.ParseStateTag(other.of)
-		if o.caller == c.caller && other.repository == at.repository && t.Fragment == of.Fragment && !o.recorded && o.since.Before(c.since) {
+		if o.caller == c.caller && other.repository == at.repository && t.Fragment == of.Fragment && !o.recorded && o.root == (place{}) && o.since.Before(c.since) {
 			c.since = o.since
 		}
 	}

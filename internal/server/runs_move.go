@@ -112,6 +112,9 @@ func (m *mover) move(ctx context.Context, log *slog.Logger) (undecided []string,
 	}
 	_, err = queue.Resolve(ctx, movedTag)
 	if errors.Is(err, oci.ErrNotFound) {
+		if was := m.undecided.Load(); was != nil { // looked at once: what is pushed later does not count
+			return *was, nil
+		}
 		if undecided, err = m.moveAll(ctx, log); err == nil && len(undecided) == 0 {
 			err = markMoved(ctx, queue)
 		}

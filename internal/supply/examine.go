@@ -144,7 +144,7 @@ func (s *Syncer) lostSteps(ctx context.Context, it item, l *depot.Listing, offer
 	g.SetLimit(s.o.Jobs)
 	for i, v := range l.Versions {
 		known, recorded := rec.get(it.key, v)
-		if slices.ContainsFunc(steps, func(st Step) bool { return st.version == v }) || !s.looksForParts(it.key, v, known) {
+		if slices.ContainsFunc(steps, func(st Step) bool { return st.version == v }) || !s.looksForParts(it.key, v, known) || l.Status(v).Yanked != nil {
 			continue
 		}
 		g.Go(func() error {

@@ -182,7 +182,9 @@ func (s *versions) compareStates(r *site.Request, p versionRef, b *diffBody) err
 	}
 	if len(b.Whys) == 0 {
 		changes, leftOut := states.Diff(docs[0], docs[1])
-		b.Dropped = states.ExplainDropped(docs[0], docs[1], p.stateCommand("restore", fmt.Sprint(b.From)))
+		if b.From < b.To {
+			b.Dropped = states.ExplainDropped(docs[0], docs[1], p.stateCommand("restore", fmt.Sprint(b.From)))
+		}
 		b.LeftOut = site.Clip(text.Block(strings.Join(leftOut, ", ")))
 		b.fillChanges(changes)
 	}

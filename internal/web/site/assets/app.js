@@ -186,6 +186,7 @@ function show(page) {
     const more = part.querySelector(".more")?.open;
     const at = part.contains(document.activeElement) ? document.activeElement.textContent : null;
     part.replaceChildren(...now.childNodes);
+    part.className = now.className;
     part.querySelectorAll(".copy").forEach(addCopy);
     if (more && part.querySelector(".more")) part.querySelector(".more").open = true;
     if (at !== null) {
