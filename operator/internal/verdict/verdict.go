@@ -7,10 +7,11 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
-	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -154,28 +155,57 @@ type exact struct{ before client.Object }
 func (exact) Type() types.PatchType { return types.JSONPatchType }
 
 func (p exact) Data(o client.Object) ([]byte, error) {
-	var texts [2][]byte
-	for i, object := range []client.Object{p.before, o} {
-		all := map[string]json.RawMessage{}
-		b, err := json.Marshal(object)
-		if err == nil {
-			err = json.Unmarshal(b, &all)
-		}
-		if string(all["status"]) == "{}" {
+	was, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.before) // keeps each int64
+	if err != nil {
+		return nil, err
+	}
+	is, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, err
+	}
+	for _, all := range []map[string]any{was, is} {
+		if status, ok := all["status"].(map[string]any); ok && len(status) == 0 {
 			delete(all, "status") // it may not exist, and nothing can be added below it then
 		}
-		if err == nil {
-			texts[i], err = json.Marshal(all)
-		}
-		if err != nil {
-			return nil, err
+	}
+	ops := addOperations([]operation{}, "", was, is)
+	if len(ops) > 0 {
+		ops = append(ops, operation{"add", "/metadata/resourceVersion", p.before.GetResourceVersion()})
+	}
+	return json.Marshal(ops)
+}
+
+// operation is one of a JSON patch (RFC 6902, section 4).
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1") // RFC 6901, section 3
+
+// addOperations adds what makes was to is; a list is replaced. None fails if others changed a
+// member meanwhile: "add" replaces what is there. It is a conflict then.
+func addOperations(ops []operation, path string, was, is map[string]any) []operation {
+	for _, key := range slices.Sorted(maps.Keys(is)) {
+		at := path + "/" + pointerEscapes.Replace(key)
+		had, ok := was[key]
+		from, isMap := had.(map[string]any)
+		to, staysMap := is[key].(map[string]any)
+		switch {
+		case isMap && staysMap:
+			ops = addOperations(ops, at, from, to)
+		case !ok || !reflect.DeepEqual(had, is[key]):
+			ops = append(ops, operation{"add", at, is[key]})
 		}
 	}
-	ops, err := jsonpatch.CreatePatch(texts[0], texts[1])
-	if err != nil || len(ops) == 0 {
-		return []byte("[]"), err
+	for _, key := range slices.Sorted(maps.Keys(was)) {
+		if _, ok := is[key]; !ok {
+			at := path + "/" + pointerEscapes.Replace(key)
+			ops = append(ops, operation{"add", at, ""}, operation{"remove", at, nil})
+		}
 	}
-	return json.Marshal(append(ops, jsonpatch.NewOperation("replace", "/metadata/resourceVersion", p.before.GetResourceVersion())))
+	return ops
 }
 
 // Problem is an error that a user has to correct, or that is temporary.

@@ -4,6 +4,7 @@ package verdict_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -124,6 +125,23 @@ func TestUpdatePatches(t *testing.T) {
 	sent = ""
 	must.Succeed(t, verdict.Update(t.Context(), c, m, func() {}))
 	must.Equal(t, "without a change it sent", sent, "")
+}
+
+// TestExact requires that a patch keeps nulls and digits, and fails for no member that others change.
+func TestExact(t *testing.T) {
+	parse := func(parameters string) *v1alpha1.Instance {
+		o := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}}
+		must.Succeed(t, json.Unmarshal([]byte(`{"spec":{"parameters":`+parameters+`}}`), o))
+		return o
+	}
+	for _, c := range [][3]string{
+		{`{"a/b":9007199254740992}`, `{"a/b":9007199254740993}`, `{"op":"add","path":"/spec/parameters/a~1b","value":9007199254740993}`},
+		{`{"a":1,"b":{"c":1}}`, `{"a":null,"b":{"c":null}}`, `{"op":"add","path":"/spec/parameters/a","value":null},{"op":"add","path":"/spec/parameters/b/c","value":null}`},
+		{`{"a":[1,2,3]}`, `{"a":[2,3,4]}`, `{"op":"add","path":"/spec/parameters/a","value":[2,3,4]}`},
+		{`{"a":1,"b":2}`, `{"a":1}`, `{"op":"add","path":"/spec/parameters/b","value":""},{"op":"remove","path":"/spec/parameters/b","value":null}`},
+	} {
+		must.Equal(t, c[0]+" to "+c[1], string(must.Get(verdict.Exact(parse(c[0])).Data(parse(c[1])))(t)), "["+c[2]+`,{"op":"add","path":"/metadata/resourceVersion","value":"7"}]`)
+	}
 }
 
 // TestRequestOf requires that Flux's annotation requests a run, too.
