@@ -312,7 +312,7 @@ func sumDepot(d *v1alpha1.Depot, list []v1alpha1.DepotEntry) verdict.Verdict {
 	s.Failed = 0
 	state := verdict.UnderWay
 	for _, line := range list {
-		if line.Reason != "" && line.Reason != v1alpha1.ReasonSuspended {
+		if line.Reason != "" {
 			s.Failed++
 		}
 		switch {
@@ -337,7 +337,7 @@ func sumDepot(d *v1alpha1.Depot, list []v1alpha1.DepotEntry) verdict.Verdict {
 	s.Truncated = len(list) > maxEntries
 	s.Entries = list[:min(len(list), maxEntries)]
 	if s.Failed == 0 {
-		return verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonSynced, Message: "all entries are Ready or suspended"}
+		return verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonSynced, Message: "all entries are Ready"}
 	}
 	v := verdict.Verdict{State: state, Reason: v1alpha1.ReasonEntriesFailed, Message: fmt.Sprintf("%d of %d entries are not Ready: %s %s is %s", s.Failed, len(list), list[0].Kind, list[0].Name, list[0].Reason)}
 	if state == verdict.UnderWay {

@@ -144,7 +144,10 @@ func (r *entries) sumUp(ctx context.Context, e *entry, before client.Object, err
 	}
 	switch {
 	case errors.Is(err, errSuspended) && meta.IsStatusConditionTrue(e.status.Conditions, v1alpha1.ConditionReady):
-		e.status.ObservedGeneration = e.GetGeneration() // it stays Ready, of the generation before
+		e.status.ObservedGeneration = e.GetGeneration()
+		for i := range e.status.Conditions { // it stays Ready, of the generation before
+			e.status.Conditions[i].ObservedGeneration = e.GetGeneration()
+		}
 	case err != nil:
 		e.sayVerdict(r.events, verdictOf(err))
 	}
@@ -254,7 +257,7 @@ func (r *entries) runEngine(ctx context.Context, e *entry, ns *metav1.PartialObj
 	return failed
 }
 
-// awaitTurn spreads the first runs after a start over the interval, so that a start does not ask
+// awaitTurn spreads the first runs after a start over the interval, or an hour, so that a start does not ask
 // all origins at once. An entry for which there is work to do has its turn.
 func (r *entries) awaitTurn(ctx context.Context, e *entry) error {
 	if !meta.IsStatusConditionTrue(e.status.Conditions, v1alpha1.ConditionReady) || e.status.ObservedGeneration != e.GetGeneration() ||
@@ -278,7 +281,7 @@ func (r *entries) awaitTurn(ctx context.Context, e *entry) error {
 		return nil
 	}
 	if interval := e.run.Interval.Length(); interval > 0 {
-		return &soonError{rand.N(interval)}
+		return &soonError{rand.N(min(interval, time.Hour))}
 	}
 	return nil
 }

@@ -194,8 +194,8 @@ func TestASlowOriginHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-// TestSuspendedModulesAreHeld suspends a Module, which stays Ready, and then changes its deletion
-// policy, which must take effect. One that never ran is not Ready.
+// TestSuspendedModulesAreHeld suspends a Module and a Depot, which stay Ready, and then changes the
+// deletion policy, which must take effect. What never ran is not Ready.
 //
 // Shows: operator 8 | a suspended object keeps its deletion policy
 func TestSuspendedModulesAreHeld(t *testing.T) {
@@ -209,6 +209,11 @@ func TestSuspendedModulesAreHeld(t *testing.T) {
 	s.says(m, true, v1alpha1.ReasonSynced)
 	never := s.module(s.ns, "never", func(m *v1alpha1.Module) { m.Spec.Address, m.Spec.Suspend = s.ns+"/never/aws", true })
 	s.says(never, false, v1alpha1.ReasonSuspended)
+	d := &v1alpha1.Depot{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "d"}, Spec: v1alpha1.DepotSpec{Modules: []v1alpha1.ModuleEntry{{Address: s.ns + "/kept/aws", Source: s.source()}}}}
+	must.Succeed(t, s.Create(t.Context(), d))
+	s.says(d, true, v1alpha1.ReasonSynced)
+	s.change(d, func() { d.Spec.Suspend = true })
+	s.says(d, true, v1alpha1.ReasonSynced)
 	must.Succeed(t, s.Delete(t.Context(), m))
 	s.gone(m)
 	if s.yanked("1.0.0") == nil {

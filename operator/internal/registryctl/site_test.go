@@ -279,7 +279,7 @@ func (s *site) says(o client.Object, ready bool, reason string) string {
 			return false, list
 		}
 		message = c.Message
-		return generation == o.GetGeneration() && (c.Status == metav1.ConditionTrue) == ready && c.Reason == reason, list
+		return generation == o.GetGeneration() && generation == c.ObservedGeneration && (c.Status == metav1.ConditionTrue) == ready && c.Reason == reason, list
 	})
 	return message
 }
