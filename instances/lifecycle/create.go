@@ -364,9 +364,10 @@ func (e Launch) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// IsRefusedLaunch reports whether a record is of a [Launch] that was refused at once.
+// IsRefusedLaunch reports whether a record is of a [Launch] that was refused at once, and not by a
+// person, whose [Reject] begins the reason.
 func (r *Record) IsRefusedLaunch() bool {
-	return r.Phase == Rejected && r.FinishedAt.Equal(r.CreatedAt)
+	return r.Phase == Rejected && r.FinishedAt.Equal(r.CreatedAt) && !strings.HasPrefix(r.Reason, resultRejected)
 }
 
 // rejectLaunch adds the record of an instance that is never made.

@@ -40,7 +40,8 @@ func TestLaunch(t *testing.T) {
 	if r := w.launch("abcdefghjq", requested(), ""); r.Phase != lifecycle.Requested {
 		t.Errorf("a request: %+v", r)
 	}
-	for _, id := range []string{"abcdefghjk", "x"} {
+	w.must(ben, lifecycle.Reject{ID: "abcdefghjq"})
+	for _, id := range []string{"abcdefghjk", "abcdefghjq", "x"} {
 		if _, _, _, err := (&lifecycle.Machine{}).Step(w.d, lifecycle.Command{Event: lifecycle.Launch{ID: id}}, epoch); err == nil {
 			t.Errorf("%s was launched twice", id)
 		}

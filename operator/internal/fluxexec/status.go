@@ -123,8 +123,9 @@ func (s Spec) observe(live *unstructured.Unstructured) Status {
 		status.Phase = Destroying
 		if ready.False() && ready.Generation == live.GetGeneration() {
 			status.FailedAt = ready.Since
-			if strings.Contains(strings.Join(strings.Fields(ready.Message), " "), "left behind forgotten instances") {
-				status.Left = strings.Split(live.GetAnnotations()[annotationLeaves], "\n")
+			leaves := live.GetAnnotations()[annotationLeaves]
+			if leaves != "" && strings.Contains(strings.Join(strings.Fields(ready.Message), " "), "left behind forgotten instances") {
+				status.Left = strings.Split(leaves, "\n")
 			}
 		}
 	case fluxobj.Suspended(live):

@@ -58,6 +58,7 @@ func TestObserve(t *testing.T) {
 		{name: "it was locked before", status: `conditions: [{type: Ready, status: "False", reason: PlanFailed, message: no network}, {type: StateLocked, status: "True"}], lock: {pending: 7-8}, ` + done, phase: fluxexec.Running, reason: "PlanFailed"},
 		{name: "suspended", spec: "suspend: true", status: ready("True", "Applied") + done, phase: fluxexec.Suspended, reason: "Applied"},
 		{name: "deleted", metadata: "deletionTimestamp: '2026-11-01T00:00:00Z'", status: ready("True", "Applied") + done, phase: fluxexec.Destroying, reason: "Applied"},
+		{name: "something stays, which no state told", metadata: "deletionTimestamp: '2026-11-01T00:00:00Z'", status: `conditions: [{type: Ready, status: "False", reason: DestroyFailed, observedGeneration: 2, message: left behind forgotten instances}]`, phase: fluxexec.Destroying, reason: "DestroyFailed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			annotations := map[string]string{
@@ -73,7 +74,7 @@ func TestObserve(t *testing.T) {
 			s := run(t, "small")
 			s.Attempt = "7"
 			got := fluxexec.Observe(s, live)
-			if got.Phase != c.phase || got.Reason != c.reason || got.Lock != c.lock {
+			if got.Phase != c.phase || got.Reason != c.reason || got.Lock != c.lock || got.Left != nil {
 				t.Errorf("%+v", got)
 			}
 			if (c.id != "") != (got.Plan != nil) {

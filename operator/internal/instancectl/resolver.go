@@ -132,6 +132,8 @@ func (r *resolver) resolve(ctx context.Context, o *v1alpha1.Template) error {
 		newest := source.Version
 		versions = slices.DeleteFunc(versions, func(v template.Source) bool { return v.Version == newest })
 		source, module, wrong = r.resolveOlder(ctx, t, versions, newest, wrong)
+		fits := slices.IndexFunc(versions, func(v template.Source) bool { return v.Version == source.Version })
+		versions = versions[max(fits, 0):]
 	}
 	if _, is := errors.AsType[behind](wrong); wrong != nil && !is {
 		return wrong

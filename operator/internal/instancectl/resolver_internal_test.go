@@ -96,7 +96,7 @@ func TestTemplateResolves(t *testing.T) {
 		if (e.Problem == "") != step.ready || (e.Behind != "") != strings.Contains(is.Message, "does not fit") {
 			t.Errorf("%v: problem %q, behind %q", step.published, e.Problem, e.Behind)
 		}
-		if strings.Contains(fmt.Sprint(o.Status.Versions), step.published[0][0]) != (step.published[0][1] == "") {
+		if o.Status.Versions[0].Version != step.version {
 			t.Errorf("%v: it offers %v", step.published, o.Status.Versions)
 		}
 	}
