@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -59,7 +58,7 @@ func (s *Syncer) prunableSteps(it item, l *depot.Listing, keep depot.Retention) 
 	if it.Keep == 0 {
 		return nil
 	}
-	p := &pruning{repo: it.repo, kind: it.kind, keep: keep}
+	p := &pruning{repo: it.repo, kind: it.kind, keep: keep, turn: make(chan struct{}, 1)}
 	var steps []Step
 	for _, v := range l.Prunable(keep) {
 		steps = append(steps, Step{
@@ -76,16 +75,20 @@ type pruning struct {
 	kind string
 	keep depot.Retention
 
-	mu  sync.Mutex // guards now
-	now *depot.Listing
+	turn chan struct{} // of one version at a time; guards now
+	now  *depot.Listing
 }
 
 // errStays means that a version is still needed.
 var errStays = errors.New("kept: the newer version that replaces it is missing")
 
 func (p *pruning) pruneVersion(ctx context.Context, v addr.Version) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if p.now == nil {
 		l, err := depot.ReadListing(ctx, p.repo, p.kind, nil)
 		if err != nil {
