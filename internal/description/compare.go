@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -221,7 +220,7 @@ func changedProvider(was, is part) string {
 // grows with the square.
 const maxConstraints = 4 << 10
 
-var boundary = regexp.MustCompile(`\d+(\.\d+){0,2}`)
+var boundary = text.Pattern(`\d+(\.\d+){0,2}`)
 
 // versionsEffect compares two sets of allowed versions at their bounds and beside them: a
 // minimum in another major version breaks callers, any other version less may do so.
@@ -237,7 +236,7 @@ func versionsEffect(before, now []string) string {
 	}
 	effect := New
 	lowest := [2]int{-1, -1}
-	for _, v := range nearVersions(boundary.FindAllString(was.String()+" "+is.String(), -1)) {
+	for _, v := range nearVersions(boundary().FindAllString(was.String()+" "+is.String(), -1)) {
 		allowed := [2]bool{was.Allows(v), is.Allows(v)}
 		if allowed[0] && !allowed[1] {
 			effect = MayBreak

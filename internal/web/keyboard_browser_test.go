@@ -48,7 +48,7 @@ func TestBrowserKeyboard(t *testing.T) {
 			}
 			p.To("Compare versions")
 			p.Enter()
-			p.Wait("can break a caller")
+			p.Wait("break callers")
 			if path := p.Path(); !strings.Contains(path, "/compare") {
 				t.Errorf("the comparison is at %s", path)
 			}

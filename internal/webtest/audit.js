@@ -41,7 +41,7 @@
       if (!t.closest(".markdown") && !t.caption) say("a table without a caption: " + name(t));
     for (const e of document.querySelectorAll("[style]")) say("a style of its own: " + name(e));
     for (const e of document.querySelectorAll("[tabindex]")) if (e.tabIndex > 0) say("out of the order of the document: " + name(e));
-    for (const f of document.querySelectorAll("form")) if (![...f.elements].some((e) => e.type === "submit" && (visible(e) || f.matches(".theme")))) say("a form that nothing sends: " + name(f));
+    for (const f of document.querySelectorAll("form")) if (![...f.elements].some((e) => e.type === "submit" && (visible(e) || e.closest("details:not([open])") || f.matches(".theme")))) say("a form that nothing sends: " + name(f));
     return { problems, links: [...document.querySelectorAll("a[href]")].map((a) => a.href) };
   };
 
