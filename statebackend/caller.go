@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // ErrAnother says that the lock of an id was taken for another caller, or that the lock that is
@@ -39,13 +40,11 @@ func SetCaller(ctx context.Context, identity, name string) {
 
 type toolKey struct{}
 
-var toolAgent = text.Pattern(`(OpenTofu|Terraform)/[0-9][0-9A-Za-z.+-]{0,60}`)
-
 // WithTool returns a context whose writes are recorded as those of the tool in a User-Agent
 // header, as OpenTofu/1.12.6. Other agents change nothing: `backend "http"` of both tools sends
 // Go-http-client/1.1.
 func WithTool(ctx context.Context, agent string) context.Context {
-	if tool := toolAgent().FindString(agent); tool != "" {
+	if tool := format.FindTool(agent); tool != "" {
 		return context.WithValue(ctx, toolKey{}, tool)
 	}
 	return ctx

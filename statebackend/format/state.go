@@ -59,6 +59,11 @@ const OperationTakeover = "takeover"
 // maxFragment keeps a forced tombstone's tag in the distribution specification's 128 characters.
 const maxFragment = 80
 
+var toolPattern = text.Pattern(`(OpenTofu|Terraform)/[0-9][0-9A-Za-z.+-]{0,60}`)
+
+// FindTool returns the tool in a User-Agent header, as OpenTofu/1.12.6, or "".
+func FindTool(agent string) string { return toolPattern().FindString(agent) }
+
 // fragmentPattern is the distribution specification's tag grammar, behind "state-" or "locked-".
 var fragmentPattern = text.Pattern(`^[A-Za-z0-9_.-]{1,80}$`)
 
