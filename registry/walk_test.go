@@ -211,6 +211,9 @@ type watched struct {
 func (x watched) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		x.w.wrote.Store(true)
+		if !x.w.isReal {
+			time.Sleep(time.Millisecond) // no two writes are of one time
+		}
 	}
 	return x.base.RoundTrip(r)
 }

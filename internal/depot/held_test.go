@@ -184,3 +184,38 @@ func TestAnEditionIsNoRecord(t *testing.T) {
 		})
 	}
 }
+
+// TestUndoAfterAMove: a withdrawal beside a move of the number says what it named before; taken
+// back, it names what it moved to.
+func TestUndoAfterAMove(t *testing.T) {
+	withoutWaits(t, ocitest.Handler(t, ocitest.Quirks{}), func(t *testing.T, registry http.RoundTripper) {
+		ctx := t.Context()
+		d, client := newDepot(t, oci.Options{Transport: registry})
+		repo := depottest.MustRepo(t, client, depottest.ModuleRepo)
+		editions := depot.ModuleOptions{Policy: must.Get(depot.ParsePolicy("editions"))(t)}
+		publish := func(d *depot.Depot, text string) error {
+			_, err := d.PublishModule(ctx, depottest.NewModule("# "+text), depottest.MustModule(t, "net/vpc/aws", "1.2.3"), editions)
+			passTime(time.Second)
+			return err
+		}
+		announce := func(action string, deleteTag bool) {
+			must.GetBoth(d.Announce(ctx, depottest.VPC().Item(), depot.Announcement{Action: action, Version: "1.2.3", DeleteTag: deleteTag}))(t)
+			passTime(time.Second)
+		}
+		must.Succeed(t, publish(d, "b"))
+		held := &ocitest.Fault{Base: registry, Match: func(r *http.Request) bool {
+			return r.Method == http.MethodPut && path.Base(r.URL.Path) == "1.2.3"
+		}, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			announce(evidence.ActionYank, true)
+			return next.RoundTrip(r)
+		}}
+		slow, _ := newDepot(t, oci.Options{Transport: held, Retry: oci.Retry{MaxAttempts: 1}})
+		must.Succeed(t, publish(slow, "a"))
+		named := must.Get(repo.Resolve(ctx, "1.2.3"))(t)
+		must.Succeed(t, repo.Untag(ctx, "1.2.3")) // by a policy of the registry
+		announce(evidence.ActionUnyank, false)
+		if now := must.Get(repo.Resolve(ctx, "1.2.3"))(t); now.Digest != named.Digest {
+			t.Errorf("named %s, names %s", named.Digest, now.Digest)
+		}
+	})
+}

@@ -131,6 +131,13 @@ func checkAnnounceable(ctx context.Context, d *Depot, l *Listing, an Announcemen
 	if an.Action != evidence.ActionUnyank || was == nil && l.Status(v).Yanked == nil {
 		return nil, l.NoVersion(v)
 	}
+	if was != nil && l.Kind == addr.KindModule { // the number may have moved after the event
+		records, err := readRecords(ctx, l, v)
+		if err != nil {
+			return nil, err
+		}
+		was = &records[0]
+	}
 	err = fmt.Errorf("its content is not known: %w", oci.ErrNotFound)
 	if was != nil {
 		var m oci.Manifest
