@@ -44,10 +44,7 @@ func TestReplace(t *testing.T) {
 func TestWriteOutput(t *testing.T) {
 	r, w, err := os.Pipe()
 	must.Succeed(t, err)
-	pipe := fmt.Sprintf("/proc/self/fd/%d", w.Fd())
-	if _, err := os.Stat(pipe); err != nil {
-		t.Skip("this system has no /proc")
-	}
+	pipe := fmt.Sprintf("/dev/fd/%d", w.Fd()) // of Linux and macOS
 	must.Succeed(t, files.WriteOutput(pipe, []byte("state"), 0o600))
 	w.Close()
 	if got, err := io.ReadAll(r); err != nil || string(got) != "state" {
