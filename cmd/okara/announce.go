@@ -95,6 +95,9 @@ func (f *announceFlags) runAnnounce(ctx context.Context, reg *cli.Registries, ar
 	}
 	an := f.an
 	an.Version = version
+	if an.DeleteTag && version == evidence.AllVersions {
+		return cli.UsageError("--delete-tag removes the tag of one version, and cannot be used with @*")
+	}
 	if an.Action == evidence.ActionYank {
 		ask, what := reg.ConfirmOverwrite, address+"@"+version
 		if version == evidence.AllVersions {

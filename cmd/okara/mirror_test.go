@@ -87,6 +87,10 @@ func TestMirrorStates(t *testing.T) {
 			map[string]string{good: "skipped"}, "0 new, 1 skipped, 0 refused, 0 failed",
 		},
 		{
+			"without a platform", []string{"mirror", good, "--from", packed, "--registry", host, "--platform", "plan9_arm"}, cli.ExitOK,
+			map[string]string{good: "skipped"}, "the origin has no package for plan9_arm",
+		},
+		{
 			"planned again", []string{"mirror", good, bad, "--from", packed, "--registry", host, "--dry-run"}, cli.ExitOK,
 			map[string]string{good: "skipped", bad: "planned"}, "1 planned, 1 skipped, 0 failed",
 		},

@@ -201,6 +201,9 @@ func findModules(root, address string) ([]moduleFolder, error) {
 		if err != nil {
 			return cli.UsageError("%s: %w", dir, err)
 		}
+		if i := slices.IndexFunc(found, func(f moduleFolder) bool { return f.target.Module == m }); i >= 0 {
+			return cli.UsageError("%s and %s are both %s", found[i].dir, dir, m)
+		}
 		found = append(found, moduleFolder{dir: dir, title: s, target: addr.ModuleVersion{Module: m}})
 		return fs.SkipDir
 	})

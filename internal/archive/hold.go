@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -50,6 +51,8 @@ func valueRules() []string {
 type holder struct {
 	tree    fs.FS
 	at      string // path of the tree in the checkout, "." for the checkout itself
+	above   []rule // of the .gitignore files above the tree
+	read    map[string][]rule
 	values  []rule
 	include []rule
 	named   map[string]bool // globs of include that match something
@@ -58,22 +61,21 @@ type holder struct {
 	used    *ignoreBudget
 }
 
-// newHolder also returns the rules of the .gitignore files above the tree.
-func newHolder(tree fs.FS, o *HoldBack, used *ignoreBudget) (h *holder, above []rule, err error) {
-	h = &holder{tree: tree, at: path.Clean(o.At), named: map[string]bool{}, git: map[string]bool{}, by: &o.ByTracked, used: used}
+func newHolder(tree fs.FS, o *HoldBack, used *ignoreBudget) (h *holder, err error) {
+	h = &holder{tree: tree, at: path.Clean(o.At), read: map[string][]rule{}, named: map[string]bool{}, git: map[string]bool{}, by: &o.ByTracked, used: used}
 	for _, name := range o.Tracked {
 		for ; !h.git[name]; name = path.Dir(name) {
 			h.git[name] = true
 		}
 	}
 	if h.values, err = parseRules(valueRules()); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if h.include, err = parseRules(o.Include); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if o.Checkout == nil || h.at == "." {
-		return h, nil, nil
+		return h, nil
 	}
 	dirs := []string{"."}
 	for dir := path.Dir(h.at); dir != "."; dir = path.Dir(dir) {
@@ -82,18 +84,18 @@ func newHolder(tree fs.FS, o *HoldBack, used *ignoreBudget) (h *holder, above []
 	for _, dir := range shallowFirst(dirs) {
 		own, err := readRules(o.Checkout, dir, used, ".gitignore")
 		if err != nil {
-			return nil, nil, fmt.Errorf("parent folder: %w", err)
+			return nil, fmt.Errorf("parent folder: %w", err)
 		}
-		above = append(above, own...)
+		h.above = append(h.above, own...)
 	}
-	o.Ignored, err = h.ruleAbove(above)
-	return h, above, err
+	o.Ignored, err = h.ruleAbove()
+	return h, err
 }
 
 // ruleAbove returns the rule that matches the tree or what is above it.
-func (h *holder) ruleAbove(above []rule) (string, error) {
+func (h *holder) ruleAbove() (string, error) {
 	for dir := h.at; dir != "."; dir = path.Dir(dir) {
-		if r, ok, err := h.used.decidingRule(above, dir, true); ok || err != nil {
+		if r, ok, err := h.used.decidingRule(h.above, dir, true); ok || err != nil {
 			return r.source, err
 		}
 	}
@@ -136,13 +138,36 @@ func parseRules(lines []string) ([]rule, error) {
 	return rules, nil
 }
 
-// gitRules returns the rules in dir's .gitignore, for paths of the checkout.
-func (h *holder) gitRules(dir string) ([]rule, error) {
-	rules, err := readRules(h.tree, dir, h.used, ".gitignore")
-	for i := range rules {
-		rules[i].dir = path.Join(h.at, dir)
+// enterDir adds the rules in dir's .gitignore, for paths of the checkout.
+func (h *holder) enterDir(dir string, at *place) (err error) {
+	rules, ok := h.read[dir]
+	if !ok {
+		if rules, err = readRules(h.tree, dir, h.used, ".gitignore"); err != nil {
+			return err
+		}
+		for i := range rules {
+			rules[i].dir = path.Join(h.at, dir)
+		}
+		h.read[dir] = rules
 	}
-	return rules, err
+	at.git = append(slices.Clip(at.git), rules...)
+	return nil
+}
+
+// enterPath sets what git ignores in dir, to which a link leads.
+func (h *holder) enterPath(dir string, at *place) (err error) {
+	if dir == "." {
+		at.git = h.above
+		at.hides = ""
+		return h.enterDir(dir, at)
+	}
+	if err = h.enterPath(path.Dir(dir), at); err != nil {
+		return err
+	}
+	if at.hides, err = h.reason(dir, true, *at); err != nil {
+		return err
+	}
+	return h.enterDir(dir, at)
 }
 
 // isTracked reports whether git tracks the file, or one below the directory.

@@ -41,11 +41,13 @@ type rule struct {
 // ignoreBudget is the remaining allowance of the ignore files of one tree.
 type ignoreBudget struct{ files, rules, matching int }
 
+const byDefault = "left out by default: "
+
 func defaultRules() []rule {
 	var rules []rule
 	for _, line := range []string{".terraform/", "*.tfstate", "*.tfstate.*", "crash.log", "crash.*.log", ".DS_Store"} {
 		if r, ok, _ := parseRule(line); ok {
-			r.source = "left out by default: " + line
+			r.source = byDefault + line
 			r.dir = "."
 			rules = append(rules, r)
 		}

@@ -52,6 +52,8 @@ const (
 	// maxLinks bounds links to directories on one path, and with them loops.
 	maxLinks = 8
 
+	maxResolved = 1000 // elements of a path, with those of links
+
 	maxDepth = 64   // directories and the file of one path
 	maxPath  = 1024 // bytes; Windows takes 260 by default, Linux 4096
 	maxName  = 255  // bytes of one element, the limit of file systems
@@ -93,6 +95,7 @@ type walk struct {
 
 // place is the context for the entries of a directory.
 type place struct {
+	real  string        // path of the directory, without links
 	rules []rule        // of ignore files
 	git   []rule        // of .gitignore files
 	dirs  []fs.FileInfo // the directory and those above it, through links
@@ -103,11 +106,12 @@ type place struct {
 
 // listTree walks the whole tree.
 func (w *walk) listTree(ctx context.Context, rules []rule) (err error) {
-	at := place{rules: rules}
+	at := place{real: ".", rules: rules}
 	if w.o.Hold != nil {
-		if w.hold, at.git, err = newHolder(w.tree, w.o.Hold, &w.ignore); err != nil {
+		if w.hold, err = newHolder(w.tree, w.o.Hold, &w.ignore); err != nil {
 			return err
 		}
+		at.git = w.hold.above
 	}
 	top, err := fs.Stat(w.tree, ".")
 	if err == nil {
@@ -166,9 +170,7 @@ func (w *walk) enterDir(dir string, at place) (place, error) {
 	if w.hold == nil {
 		return at, nil
 	}
-	git, err := w.hold.gitRules(dir)
-	at.git = append(slices.Clip(at.git), git...)
-	return at, err
+	return at, w.hold.enterDir(at.real, &at)
 }
 
 func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, at place) error {
@@ -184,6 +186,8 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, at place) 
 		if info, err = w.followLink(name, &at); err != nil || info == nil {
 			return err
 		}
+	} else {
+		at.real = path.Join(at.real, e.Name())
 	}
 	if err := w.checkName(name); err != nil {
 		return err
@@ -215,12 +219,13 @@ func (w *walk) shipsEntry(name string, e fs.DirEntry, at *place) (bool, error) {
 	case w.hold == nil:
 		return true, nil
 	}
-	return w.heldBack(name, e.IsDir(), at, named)
+	return w.heldBack(name, path.Join(at.real, e.Name()), e.IsDir(), at, named)
 }
 
 // heldBack records whether an entry is held back. A publisher's glob ships it, or an ignore file
 // (named), which does not count below a held-back directory.
-func (w *walk) heldBack(name string, isDir bool, at *place, named bool) (ships bool, err error) {
+// real is its path without links.
+func (w *walk) heldBack(name, real string, isDir bool, at *place, named bool) (ships bool, err error) {
 	included, err := w.hold.isIncluded(name, isDir, at.held)
 	switch {
 	case err != nil:
@@ -233,13 +238,13 @@ func (w *walk) heldBack(name string, isDir bool, at *place, named bool) (ships b
 	case named:
 		return true, nil
 	}
-	reason, err := w.hold.reason(name, isDir, *at)
+	reason, err := w.hold.reason(real, isDir, *at)
 	switch {
 	case err != nil:
 		return false, err
 	case reason == "":
 		return true, nil
-	case isDir && w.hold.isTracked(name):
+	case isDir && w.hold.isTracked(real):
 		at.hides = reason
 		return true, nil
 	}
@@ -295,19 +300,38 @@ func (w *walk) followLink(name string, at *place) (fs.FileInfo, error) {
 	case err != nil: // of os.Root: the link leaves it through another one
 		return nil, fmt.Errorf("%s: symbolic link to %s, which is %w: %w", name, target, ErrOutside, ErrUnsafe)
 	}
-	if w.hold == nil || final == name {
-		return info, nil
+	if reason, err := w.neverShips(final, info.IsDir(), at.rules); err != nil || reason != "" {
+		w.leaveOut(name, fmt.Sprintf("symbolic link to %s, %s", target, reason))
+		return nil, err
 	}
-	included, err := w.hold.isIncluded(name, info.IsDir(), false)
-	if err != nil || included {
-		return info, err
+	if w.hold != nil {
+		ships, err := false, w.hold.enterPath(path.Dir(final), at)
+		if err == nil {
+			ships, err = w.heldBack(name, final, info.IsDir(), at, false)
+		}
+		if err != nil || !ships {
+			return nil, err
+		}
 	}
-	reason, err := w.hold.reason(final, info.IsDir(), *at)
-	if err != nil || reason == "" {
-		return info, err
+	at.real = final
+	return info, nil
+}
+
+// neverShips returns why nothing at a path ships, under no other name either, or "".
+func (w *walk) neverShips(name string, isDir bool, rules []rule) (string, error) {
+	for ; name != "." && !w.o.All; name = path.Dir(name) {
+		r, ok, err := w.ignore.decidingRule(rules, name, isDir)
+		switch {
+		case err != nil:
+			return "", err
+		case path.Base(name) == ".git":
+			return alwaysDropped(".git"), nil
+		case ok && strings.HasPrefix(r.source, byDefault):
+			return r.source, nil
+		}
+		isDir = true
 	}
-	w.holdBack(name, false, reason)
-	return nil, nil
+	return "", nil
 }
 
 func (w *walk) holdBack(name string, isDir bool, reason string) {
@@ -315,16 +339,21 @@ func (w *walk) holdBack(name string, isDir bool, reason string) {
 	w.held = append(w.held, w.out.Dropped[len(w.out.Dropped)-1])
 }
 
-// resolve returns the path that a link finally names, not valid outside the tree.
+// resolve returns a path without links, not valid outside the tree.
 func (w *walk) resolve(name string) string {
-	for range maxLinks {
-		target, err := fs.ReadLink(w.tree, name)
-		if err != nil {
-			return name
+	real := "."
+	rest := strings.Split(name, "/")
+	for links := 0; len(rest) > 0 && fs.ValidPath(real); {
+		next := path.Join(real, rest[0])
+		rest = rest[1:]
+		target, err := fs.ReadLink(w.tree, next)
+		if links++; err != nil || links > maxResolved {
+			real = next
+			continue
 		}
-		name = path.Join(path.Dir(name), target)
+		rest = append(strings.Split(target, "/"), rest...)
 	}
-	return name
+	return real
 }
 
 func (w *walk) leaveOut(name, reason string) {

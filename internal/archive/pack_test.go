@@ -189,7 +189,7 @@ func TestListLinks(t *testing.T) {
 	must.Succeed(t, os.WriteFile(outside, []byte("secret"), 0o600))
 	for _, tt := range []struct {
 		links string // NAME>TARGET, separated by spaces
-		files string // that ship besides main.tf, sub/a.tf and sub/x.tfvars
+		files string // that ship besides those that are there
 		left  string // what is said of a link that is left out
 		want  error
 	}{
@@ -204,10 +204,18 @@ func TestListLinks(t *testing.T) {
 		{"sub/all>..", "", "", archive.ErrUnsafe},
 		{"a>b b>a", "", "", archive.ErrUnsafe},
 		{"values>sub/x.tfvars more>values", "", "", nil}, // held back like its target
+		{"built>gen/out.txt log>far/deep/a.log all>far/deep", "all/b.txt", "", nil},
+		{"up>far/deep/er far/deep/er/top>../../../top.md", "far/deep/er/top up/top", "", nil}, // through a link, but not out
+		{"x>.git/config", "", "x: symbolic link to .git/config, never included: .git*", nil},
+		{"x>.git", "", "x: symbolic link to .git, never included: .git*", nil},
+		{"x>.terraform/a.json", "", "x: symbolic link to .terraform/a.json, left out by default: .terraform/", nil},
 	} {
 		t.Run(tt.links, func(t *testing.T) {
 			dir := t.TempDir()
-			for name, text := range map[string]string{"main.tf": "", "sub/a.tf": "a", "sub/x.tfvars": ""} {
+			for name, text := range map[string]string{
+				"main.tf": "", "sub/a.tf": "a", "sub/x.tfvars": "", ".git/config": "", ".terraform/a.json": "", "gen/out.txt": "", ".gitignore": "/gen/\n/far/deep/a.log\n",
+				"far/deep/a.log": "", "far/deep/b.txt": "", "top.md": "",
+			} {
 				writeFile(t, filepath.Join(dir, name), text)
 			}
 			for one := range strings.FieldsSeq(tt.links) {
@@ -221,7 +229,9 @@ func TestListLinks(t *testing.T) {
 			if err != nil {
 				return
 			}
-			got := slices.DeleteFunc(paths(tree), func(name string) bool { return name == "main.tf" || name == "sub/a.tf" })
+			got := slices.DeleteFunc(paths(tree), func(name string) bool {
+				return slices.Contains([]string{"main.tf", "sub/a.tf", "far/deep/b.txt", "top.md"}, name)
+			})
 			must.Match(t, "value", got, strings.Fields(tt.files), cmpopts.EquateEmpty())
 			said := tt.left == ""
 			for _, l := range tree.Links {

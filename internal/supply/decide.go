@@ -68,7 +68,7 @@ func (s *Syncer) decideOnce(ctx context.Context, it item, o offer, l *depot.List
 	st.run = func(ctx context.Context) (VersionRecord, error) {
 		vr, err := s.publish(ctx, it, o, nil)
 		if err == nil && vr.published.Existing {
-			vr.published.Warnings = l.WarnYanked(o.version)
+			vr.published.Warnings = slices.Concat(l.WarnYanked(o.version), vr.published.Warnings)
 		}
 		return vr, err
 	}
