@@ -97,7 +97,10 @@ func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 		}
 	}
 	if dryRun {
-		_, refused := planEach(ctx, p, changed, o)
+		_, refused, err := planEach(ctx, p, changed, o)
+		if err != nil {
+			return err
+		}
 		for i, m := range all {
 			all[i].refuse(refused[m.folder.dir])
 		}
@@ -118,19 +121,16 @@ func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 // findModules returns all modules, including unchanged and refused ones. It ends at an error that
 // is not of one folder: a mistake of the call, or a registry that does not answer.
 func (c changedModules) findModules(ctx context.Context, folders []moduleFolder) ([]changedModule, error) {
-	all := []changedModule{}
-	for _, f := range folders {
+	all := make([]changedModule, len(folders))
+	return all, forEachModule(ctx, folders, func(ctx context.Context, i int, f moduleFolder) error {
 		m, err := c.findModule(ctx, f)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
 		if hasType[*cli.ExitError](err) || isWholeCall(err) {
-			return nil, fmt.Errorf("%s: %w", f.dir, err)
+			return fmt.Errorf("%s: %w", f.dir, err)
 		}
 		m.refuse(err)
-		all = append(all, m)
-	}
-	return all, nil
+		all[i] = m
+		return nil
+	})
 }
 
 // isWholeCall reports whether an error is of the registry and these credentials, not of one item.

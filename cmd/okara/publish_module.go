@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -144,7 +145,7 @@ func (m *moduleFlags) moduleOptions(a *cli.App) (depot.ModuleOptions, error) {
 			return o, cli.UsageError("--include %q is not a glob of files to include; exclude files with .terraformignore", glob)
 		}
 	}
-	o.Hold = &archive.HoldBack{Include: m.include, Named: map[string]bool{}}
+	o.Hold = &archive.HoldBack{Include: m.include, Named: &sync.Map{}}
 	o.Annotations, err = publishAnnotations(a)
 	return o, err
 }
@@ -152,7 +153,7 @@ func (m *moduleFlags) moduleOptions(a *cli.App) (depot.ModuleOptions, error) {
 // noteUnnamed warns about globs of --include that match nothing in the folders read.
 func noteUnnamed(a *cli.App, hold *archive.HoldBack) {
 	for _, glob := range hold.Include {
-		if named, read := hold.Named[glob]; read && !named {
+		if named, read := hold.Named.Load(glob); read && named == false {
 			a.Note("warning: --include %s matches no file; use the syntax of .gitignore, with / for a path", text.Excerpt(glob))
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cli"
@@ -270,25 +271,47 @@ func withVersions(ctx context.Context, a *cli.App, root string, modules []module
 	return named, nil
 }
 
+// parallelModules is how many modules are compared or published at once. A registry that limits
+// requests answers 429, after which each waits.
+const parallelModules = 8
+
+// forEachModule calls do for each module, several at once, until one fails or the context ends.
+func forEachModule(ctx context.Context, modules []moduleFolder, do func(ctx context.Context, i int, m moduleFolder) error) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallelModules)
+	for i, m := range modules {
+		g.Go(func() error {
+			if gctx.Err() != nil {
+				return gctx.Err()
+			}
+			return do(gctx, i, m)
+		})
+	}
+	err := g.Wait()
+	return cmp.Or(ctx.Err(), err)
+}
+
 // planEach plans the publication of each module, and returns the errors of those that would be
 // refused by folder.
-func planEach(ctx context.Context, p publisher, modules []moduleFolder, o depot.ModuleOptions) (plans []modulePlan, refused map[string]error) {
-	plans = []modulePlan{}
+func planEach(ctx context.Context, p publisher, modules []moduleFolder, o depot.ModuleOptions) (plans []modulePlan, refused map[string]error, err error) {
+	plans = make([]modulePlan, len(modules))
+	errs := make([]error, len(modules))
+	err = forEachModule(ctx, modules, func(ctx context.Context, i int, m moduleFolder) error {
+		if errs[i] = m.refused; errs[i] == nil {
+			plans[i], errs[i] = planPublishing(ctx, p, m.root, m.target, m.folderOptions(o))
+		}
+		return nil
+	})
 	refused = map[string]error{}
-	for _, m := range modules {
-		one, err := modulePlan{}, m.refused
-		if err == nil {
-			one, err = planPublishing(ctx, p, m.root, m.target, m.folderOptions(o))
-		}
+	for i, err := range errs {
 		if err != nil {
-			refused[m.dir] = err
-			one.Address = m.target.Module.String()
-			one.Version = m.target.Version.String()
-			one.Error = err.Error()
+			refused[modules[i].dir] = err
+			plans[i].Address = modules[i].target.Module.String()
+			plans[i].Version = modules[i].target.Version.String()
+			plans[i].Error = err.Error()
 		}
-		plans = append(plans, one)
 	}
-	return plans, refused
+	return plans, refused, err
 }
 
 // refusedError is the error for modules of which some are refused; nil if none is. With those
@@ -316,9 +339,9 @@ func planModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, mo
 	if err != nil {
 		return err
 	}
-	plans, refused := planEach(ctx, to, modules, o)
+	plans, refused, err := planEach(ctx, to, modules, o)
 	done()
-	if err := ctx.Err(); err != nil {
+	if err != nil {
 		return err
 	}
 	var text []string
@@ -344,15 +367,24 @@ func publishModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 func publishPlanned(ctx context.Context, a *cli.App, p publisher, done func(), modules []moduleFolder, total int, o depot.ModuleOptions, keepGoing bool) error {
 	b := batch{all: []depot.Published{}, total: total}
 	if len(modules) > 1 && !keepGoing {
-		_, refused := planEach(ctx, p, modules, o)
-		if err := cmp.Or(ctx.Err(), refusedError(modules, refused, total, false)); err != nil {
+		_, refused, err := planEach(ctx, p, modules, o)
+		if err = cmp.Or(err, refusedError(modules, refused, total, false)); err != nil {
 			return err
 		}
 	}
-	for _, m := range modules {
-		if err := b.publish(ctx, p, m, o); err != nil {
-			return err
+	outs := make([]depot.Published, len(modules))
+	errs := make([]error, len(modules))
+	err := forEachModule(ctx, modules, func(ctx context.Context, i int, m moduleFolder) error {
+		if errs[i] = m.refused; errs[i] == nil {
+			outs[i], errs[i] = publishModule(ctx, p, m.root, m.target, m.folderOptions(o))
 		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, m := range modules {
+		b.add(m, outs[i], errs[i])
 	}
 	done() // ends the progress before anything is printed
 	return b.print(a)
@@ -365,25 +397,17 @@ type batch struct {
 	total   int               // modules, with those that have not changed
 }
 
-// publish continues after a failure; it only returns the error of an interruption.
-func (b *batch) publish(ctx context.Context, p publisher, m moduleFolder, o depot.ModuleOptions) error {
-	out, err := depot.Published{}, m.refused
-	if err == nil {
-		out, err = publishModule(ctx, p, m.root, m.target, m.folderOptions(o))
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+// add takes the outcome of a module.
+func (b *batch) add(m moduleFolder, out depot.Published, err error) {
 	for i, w := range out.Warnings {
 		out.Warnings[i] = m.dir + ": " + w
 	}
 	if err != nil {
 		b.refused = append(b.refused, out)
 		b.failed = errors.Join(b.failed, fmt.Errorf("%s: %w", m.dir, err))
-		return nil
+		return
 	}
 	b.all = append(b.all, out)
-	return nil
 }
 
 func (b *batch) print(a *cli.App) error {

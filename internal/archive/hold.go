@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // HoldBack excludes what a publisher probably does not mean to publish: files of values and
@@ -27,7 +28,7 @@ type HoldBack struct {
 	ByTracked bool
 
 	// Named, if set, receives from List for each glob whether it matches a file.
-	Named map[string]bool
+	Named *sync.Map
 
 	// Held is the list of entries that List held back, sorted by path.
 	Held []Dropped
@@ -108,7 +109,9 @@ func (h *holder) noteNamed(o *HoldBack) {
 		return
 	}
 	for _, glob := range o.Include {
-		o.Named[glob] = o.Named[glob] || h.named[glob]
+		if _, noted := o.Named.LoadOrStore(glob, h.named[glob]); noted && h.named[glob] {
+			o.Named.Store(glob, true)
+		}
 	}
 }
 

@@ -60,27 +60,34 @@ func (l *Listing) release() (v addr.Version, ok bool) {
 // MoveLatest points a module's tag "latest" at the highest release that is not withdrawn, or
 // removes it. l is from before, whose events are not read again, or empty. A refusal is a warning.
 func MoveLatest(ctx context.Context, l *Listing) []string {
-	r := l.Repository
-	l, err := ReadListing(ctx, r, l.Kind, l)
+	l, err := ReadListing(ctx, l.Repository, l.Kind, l)
 	if err != nil || l.Kind != addr.KindModule {
 		return notMoved(err)
 	}
+	return moveByList(ctx, l, Published{})
+}
+
+// moveByList is [MoveLatest] with a list that was just read, and a version of which the manifest is
+// known, or none.
+func moveByList(ctx context.Context, l *Listing, known Published) []string {
+	r := l.Repository
 	v, ok := l.release()
 	if !ok {
 		if !slices.Contains(l.Tags, artifact.TagLatest) {
 			return nil
 		}
-		if err = r.Untag(ctx, artifact.TagLatest); err != nil && !errors.Is(err, oci.ErrNotFound) {
+		if err := r.Untag(ctx, artifact.TagLatest); err != nil && !errors.Is(err, oci.ErrNotFound) {
 			return []string{fmt.Sprintf("no release is left, but the tag latest was not removed: %v", err)}
 		}
 		return nil
 	}
-	m, err := r.Fetch(ctx, v.Tag())
-	if err != nil {
-		return notMoved(err)
-	}
-	if have, err := r.Resolve(ctx, artifact.TagLatest); err == nil && have.Digest == m.Digest {
+	have, missing := r.Resolve(ctx, artifact.TagLatest)
+	if missing == nil && v.Tag() == known.Tag && have.Digest.String() == known.Digest {
 		return nil
+	}
+	m, err := r.Fetch(ctx, v.Tag())
+	if err != nil || missing == nil && have.Digest == m.Digest {
+		return notMoved(err)
 	}
 	return notMoved(r.PutTag(ctx, artifact.TagLatest, m))
 }

@@ -195,7 +195,10 @@ func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVers
 		return Published{}, err
 	}
 	if s.there.Existing && len(s.lost) == 0 {
-		out := s.there.withLatest(ctx, s.listing, o)
+		out := s.there
+		if !o.NoLatest {
+			out.Warnings = append(out.Warnings, moveByList(ctx, s.listing, out)...)
+		}
 		out.Warnings = append(out.Warnings, s.listing.completeTime(ctx, m.Version)...)
 		out.Warnings = append(out.Warnings, listInCatalog(ctx, d, m.Module.Item(), o.Annotations[artifact.AnnTitle])...)
 		return out, nil
