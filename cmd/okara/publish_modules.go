@@ -384,7 +384,7 @@ func publishPlanned(ctx context.Context, a *cli.App, p publisher, done func(), m
 		return err
 	}
 	for i, m := range modules {
-		b.add(m, outs[i], errs[i])
+		b.addOutcome(m, outs[i], errs[i])
 	}
 	done() // ends the progress before anything is printed
 	return b.print(a)
@@ -397,8 +397,8 @@ type batch struct {
 	total   int               // modules, with those that have not changed
 }
 
-// add takes the outcome of a module.
-func (b *batch) add(m moduleFolder, out depot.Published, err error) {
+// addOutcome takes the outcome of one module.
+func (b *batch) addOutcome(m moduleFolder, out depot.Published, err error) {
 	for i, w := range out.Warnings {
 		out.Warnings[i] = m.dir + ": " + w
 	}
