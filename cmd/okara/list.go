@@ -345,7 +345,7 @@ func itemVersion(ctx context.Context, c *catalog.Catalog, it addr.Selection) (*c
 
 // noneSelected is the error if nothing that is offered is selected.
 func noneSelected(l *catalog.Versions, it addr.Selection) error {
-	if len(l.Listing.Versions) > 0 && !slices.ContainsFunc(l.Listing.Versions, func(v addr.Version) bool { return l.Listing.Status(v).Yanked == nil }) {
+	if len(l.Listing.Versions) > 0 && !slices.ContainsFunc(l.Listing.Versions, func(v addr.Version) bool { return !v.Edition() && l.Listing.Status(v).Yanked == nil }) {
 		return fmt.Errorf("every version of %s is withdrawn, okara list says why: %w", it.Item, oci.ErrNotFound)
 	}
 	return fmt.Errorf("%s has no such version: %w", it.Item, oci.ErrNotFound)

@@ -3,6 +3,7 @@
 package supply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,11 @@ func (s *Syncer) decideStep(ctx context.Context, it item, o offer, l *depot.List
 		if err != nil {
 			return st, err
 		}
-		return s.comparePresent(ctx, it, o, st, recorded, found, have)
+		st, err = s.comparePresent(ctx, it, o, st, recorded, found, have)
+		if st.Action == ActionPresent {
+			st.Reason = cmp.Or(strings.Join(l.WarnYanked(o.version), ""), st.Reason)
+		}
+		return st, err
 	case recorded && (known.State == StateWaiting || known.State == StateBlocked):
 		return s.decideCandidate(it, o, st, have), nil
 	case recorded && known.isResting(o, s.o.Now()):

@@ -115,6 +115,8 @@ func (s *Set) Differences(ctx context.Context, d *depot.Depot, rec *Record) ([]D
 				out = append(out, Difference{e, version, "published by an earlier run, but no longer in the registry"})
 			case len(it.Exact) == 0 && !it.Versions.Allows(v) && !it.isPinned(v):
 				out = append(out, Difference{e, version, "not allowed by " + constraintText(it.Entry)})
+			case l.Status(v).Yanked != nil:
+				out = append(out, Difference{e, version, strings.Join(l.WarnYanked(v), "")})
 			case !vr.coversPlatforms(it.askedPlatforms()):
 				out = append(out, Difference{e, version, "published without all of " + strings.Join(it.askedPlatforms(), ", ") + ", as far as recorded; the next run checks"})
 			case len(vr.Absent) > 0:

@@ -89,13 +89,15 @@ approval {
 	must.Succeed(t, repo.Untag(t.Context(), "1.2.3"))
 	differences(all, `plan publish: allowed by "~> 1.0"`, "status 1.2.3: published by an earlier run, but no longer in the registry")
 	must.Succeed(t, repo.PutTag(t.Context(), "1.2.3", was))
-	announce := func(action string) {
-		must.GetBoth(r.depot.Announce(t.Context(), depottest.UpstreamDNS().Item(), depot.Announcement{Action: action, Version: "1.2.3", DeleteTag: true}))(t)
+	announce := func(action string, untag bool) {
+		must.GetBoth(r.depot.Announce(t.Context(), depottest.UpstreamDNS().Item(), depot.Announcement{Action: action, Version: "1.2.3", DeleteTag: untag}))(t)
 	}
-	announce(evidence.ActionYank)
+	announce(evidence.ActionYank, false)
+	differences(all, "plan present: version 1.2.3 was withdrawn; it is not served until it is unyanked", "status 1.2.3: version 1.2.3 was withdrawn; it is not served until it is unyanked")
+	announce(evidence.ActionYank, true)
 	withdrawn := fmt.Sprintf("1.2.3: %s:1.2.3 was withdrawn; version numbers are not reused", repo)
 	differences(all, "plan withdrawn: "+strings.TrimPrefix(withdrawn, "1.2.3: "), "status "+withdrawn)
-	announce(evidence.ActionUnyank)
+	announce(evidence.ActionUnyank, false)
 
 	// what the file does not ask for any more
 	narrowed := "provider \"registry.example.com/acme/dns\" {\n versions = \"~> 2.0\"\n}\n" + moduleEntry(newOrigin(t, "v0.1.0"), "")

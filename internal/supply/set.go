@@ -186,7 +186,7 @@ type setBuilder struct {
 
 func (b *setBuilder) addError(at hcl.Range, err error) {
 	if err != nil {
-		b.diags = append(b.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: err.Error(), Subject: &at})
+		b.diags = append(b.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Invalid block", Detail: err.Error(), Subject: &at})
 	}
 }
 
