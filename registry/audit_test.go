@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -50,7 +51,11 @@ func TestAudit(t *testing.T) {
 	var audit, log lines
 	metrics := server.NewMetrics()
 	i := newIssuer(t)
-	f := newFront(t, func(o *server.Options) {
+	lost := false
+	gate := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusNotFound, -1), Match: func(r *http.Request) bool {
+		return lost && r.Method == http.MethodHead && strings.Contains(r.URL.Path, "/blobs/")
+	}}
+	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), gate, func(o *server.Options) {
 		private(t)(o)
 		o.Access.Tokens = append(o.Access.Tokens, newToken(t, adminToken, "admin:*:**"))
 		o.Access.Issuers = []access.Issuer{{URL: i.URL, Audiences: []string{"okara"}}}
@@ -94,6 +99,11 @@ func TestAudit(t *testing.T) {
 		}},
 		{"change that is there", func() { f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", publisherToken, archive) },
 			map[string]any{"msg": "decision", "action": "publish", "decision": "allowed"}},
+		{"change that restores", func() {
+			lost = true
+			f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", publisherToken, archive)
+			lost = false
+		}, map[string]any{"msg": "change", "action": "publish", "version": "1.0.0", "detail": "lost parts restored", "outcome": "done"}},
 		{"other content", func() {
 			f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", publisherToken, depottest.ZipOf(t, map[string]string{"main.tf": "# 2"}))
 		}, map[string]any{"msg": "refused", "status": 409.0, "outcome": "refused"}},
@@ -146,7 +156,7 @@ func TestAudit(t *testing.T) {
 	for _, want := range []string{
 		`okara_http_requests_total{code="200",method="GET",route="/archives/{token}/{rest...}"} 1`,
 		`okara_downloads_total{address="net/vpc/aws",kind="module",version="1.0.0"} 1`,
-		`okara_publish_total{kind="module",result="done"} 2`,
+		`okara_publish_total{kind="module",result="done"} 3`,
 		`okara_publish_total{kind="module",result="Conflict"} 1`,
 		`okara_publish_total{kind="module",result="Unprocessable Entity"} 1`,
 		`okara_auth_total{decision="denied",mode="anonymous"} 1`,

@@ -254,9 +254,11 @@ func (p *publishing) recordPublished(v *view, g access.Grant, address string, c 
 	if c.Action == rights.Publish {
 		p.metrics.publish.WithLabelValues(string(g.Kind()), result).Inc()
 	}
-	if !out.Existing || err != nil { // otherwise an earlier request did it
-		g.Record(address, c)
+	c.Found = out.Existing && err == nil && !out.Restored
+	if out.Restored {
+		c.Detail = "lost parts restored"
 	}
+	g.Record(address, c)
 }
 
 // writeDocument sends the answer to a change, which must not be cached.

@@ -30,6 +30,7 @@ type Lock struct {
 	hold     protocol.Hold         // hold.Claim does not change
 	head     *format.StateManifest // the newest version, if it was read or written
 	wrote    bool
+	told     bool // IsRepeated returned true
 	none     bool // the list by which the lock was won had neither versions nor state-W
 	released bool
 	leaves   time.Duration // until when UnlockRetrying tries, by Uptime; 0: not called yet

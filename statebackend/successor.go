@@ -110,6 +110,19 @@ func (l *Lock) Head(ctx context.Context) (Version, error) {
 	return v, nil
 }
 
+// IsRepeated reports, once for a version, whether another process of the client took the lock, if v
+// is zero, or wrote v: a request whose answer was lost came here again.
+func IsRepeated(l *Lock, v Version) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if v.N == 0 {
+		return l.hold.Joined
+	}
+	repeated := !l.wrote && !l.told && v.LockID == l.x.info.ID
+	l.told = l.told || repeated
+	return repeated
+}
+
 const (
 	// cleanUpAge is how old a tombstone is when removed: a claim still on its way must find it.
 	cleanUpAge = 7 * 24 * time.Hour

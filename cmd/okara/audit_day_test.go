@@ -104,7 +104,7 @@ func TestRecordOfADay(t *testing.T) {
 		{"carla", "unlock state web/dev lock-1", func() { d.ask("UNLOCK", "/state/web/dev", info("lock-1"), http.StatusOK) }},
 		{"dora", "lock state web/dev lock-3", func() { d.ask("LOCK", "/state/web/dev", info("lock-3"), http.StatusOK) }},
 		{"anna", "force-unlock state web/dev lock-3", func() { d.ask("UNLOCK", "/state/web/dev", "", http.StatusOK) }},
-		{"anna", "delete state web/dev", func() { d.ask(http.MethodDelete, "/state/web/dev", "", http.StatusOK) }},
+		{"anna", "delete state web/dev 100003", func() { d.ask(http.MethodDelete, "/state/web/dev", "", http.StatusOK) }},
 		{"dora", "lock state web/dev lock-4", func() { d.ask("LOCK", "/state/web/dev", info("lock-4"), http.StatusOK) }},
 		{"anna", "force-unlock state web/dev lock-4", func() { d.okara("state", "unlock", d.host+"/state/web", "-w", "dev", "--id", "lock-4", "--yes") }},
 		{"carla", "write state app/sealed 1 push", func() { d.okara("state", "push", app, d.state(1), "-w", "sealed", "--key", d.key("old")) }},

@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -75,7 +77,48 @@ type Change struct {
 	Detail  string    // which part of the object, such as the path of a value; never the value
 	Status  int       // HTTP status of the answer, which determines the outcome
 	At      time.Time // when it was made; zero: now
+	Found   bool      // it was done before: recorded only if the caller's last try failed
 }
+
+// act is what a failed try and its repetition have in common; of is a version, or a state's lock.
+type act struct{ caller, address, action, of string }
+
+// failures are acts whose records say that they failed, although they may have been done.
+type failures struct {
+	mu  sync.Mutex // guards all
+	all map[act]bool
+}
+
+// maxFailures bounds what is remembered.
+const maxFailures = 10_000
+
+// noteTry remembers how a change ended, and reports whether the caller's try before failed, whose
+// record may say less.
+func (f *failures) noteTry(g Grant, address string, c Change) (before bool) {
+	of := c.Version
+	if g.right.Kind == addr.KindState {
+		of = c.Lock
+	}
+	this := act{g.Identity(), address, string(c.Action), of}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch Outcome(c.Status) {
+	case Failed:
+		if len(f.all) < maxFailures {
+			f.all[this] = true
+		}
+	case Done:
+		for _, try := range []act{this, {this.caller, address, this.action, ""}, {this.caller, address, string(g.right.Action), ""}} {
+			before = before || f.all[try]
+			delete(f.all, try)
+		}
+	}
+	return before
+}
+
+// Again is the detail of an act that another server did and may have recorded before it was stopped:
+// the request came here again, as if its answer was lost.
+const Again = "repeated at another server"
 
 // NotCurrent is the detail of a write whose version is kept and did not become the state.
 const NotCurrent = "not current"
@@ -209,13 +252,16 @@ func (w *Watch) RecordFailure(pattern string, status int) {
 
 // Record writes a change of the object at an address, or its refusal, to the audit log.
 func (g Grant) Record(address string, c Change) {
+	if failed := g.guard.failures.noteTry(g, address, c); c.Found && !failed {
+		return
+	}
+	outcome := Outcome(c.Status)
 	if w, ok := g.r.Context().Value(watchKey{}).(*Watch); ok {
 		w.recorded.Store(true)
 	}
 	if g.guard.o.Audit == nil {
 		return
 	}
-	outcome := Outcome(c.Status)
 	message := changeMessage
 	if outcome == Refused {
 		message = refusedChange

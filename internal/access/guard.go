@@ -84,6 +84,8 @@ type Guard struct {
 	rules atomic.Pointer[rules]
 	spent spent // codes of logins
 	cross *http.CrossOriginProtection
+
+	failures failures // of changes
 }
 
 // rules holds everything that [Guard.Replace] replaces. Each decision loads it once.
@@ -107,7 +109,7 @@ func New(o Options) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{o: o, log: o.Logger, now: o.Now, cross: http.NewCrossOriginProtection(), spent: spent{until: map[string]time.Time{}}}
+	g := &Guard{o: o, log: o.Logger, now: o.Now, cross: http.NewCrossOriginProtection(), spent: spent{until: map[string]time.Time{}}, failures: failures{all: map[act]bool{}}}
 	g.rules.Store(&rules{Policy: o.Policy, issuers: issuers, names: ownNames(o.Policy, o.Names)})
 	return g, nil
 }

@@ -72,7 +72,8 @@ type Published struct {
 	Added  []addr.Platform `json:"added,omitempty"`
 	Absent []addr.Platform `json:"absent,omitempty"`
 
-	layers []oci.Descriptor // of an existing module
+	Restored bool             `json:"-"` // what the registry had lost of an existing version was pushed again
+	layers   []oci.Descriptor // of an existing module
 }
 
 // String returns repository:tag@digest.

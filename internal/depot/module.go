@@ -284,6 +284,7 @@ func pushModule(ctx context.Context, d *Depot, m addr.ModuleVersion, plan *Modul
 	if out.Existing {
 		warnings, err := restoreParts(ctx, r, out.Tag, s.lost, artifact)
 		out.Warnings = append(out.Warnings, warnings...)
+		out.Restored = err == nil && len(s.lost) > 0
 		return out.withLatest(ctx, l, o), err
 	}
 	for i, b := range artifact.Blobs {

@@ -186,6 +186,7 @@ func (x providerPush) pushMissing(ctx context.Context, out Published, stored art
 	}
 	warnings, err := restoreParts(ctx, x.repo, x.version.Tag(), parts, offered)
 	out.Warnings = append(out.Warnings, warnings...)
+	out.Restored = err == nil
 	return out, err
 }
 

@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,6 +29,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // newAudited starts a server with an audit log, and rights of anonymous.
@@ -36,6 +40,7 @@ func newAudited(t *testing.T, transport http.RoundTripper, anonymous ...rights.S
 	o := Options{
 		Options: registry.Options{Client: client, Layout: addr.Layout{Prefix: "acme"}}, Keys: []keyring.Key{{Secret: []byte(strings.Repeat("k", 32))}},
 		Access: access.Policy{Anonymous: anonymous}, Metrics: NewMetrics(),
+		Stores: newStateStores(backend{client: client}, statebackend.Options{}, slog.New(slog.DiscardHandler)).storeNamed,
 	}
 	must.Succeed(t, o.keepAuditLog(nil, Env{Logs: Logs{Log: slog.New(slog.NewTextHandler(t.Output(), nil))}}))
 	f := must.Get(New(o))(t)
@@ -159,5 +164,69 @@ func TestAuditCut(t *testing.T) {
 	defer resp.Body.Close()
 	if n, err := io.Copy(io.Discard, resp.Body); err == nil {
 		t.Errorf("status %d, %d bytes, and nothing says that this is not all", resp.StatusCode, n)
+	}
+}
+
+// TestAuditAnswerLost: of an act whose record says that it failed, the repetition that finds it
+// done has a record too, at any server.
+//
+// Shows: mistakes 39
+func TestAuditAnswerLost(t *testing.T) {
+	const lock, state = `{"ID":"lock-1","Operation":"OperationTypeApply","Who":"me","Created":"2026-11-22T12:00:00Z"}`, `{"version":4,"serial":1,"lineage":"a"}`
+	version := func(r *http.Request) bool {
+		of, ok := format.ParseStateTag(path.Base(r.URL.Path))
+		return ok && r.Method == http.MethodPut && of.Kind == format.StateNumbered
+	}
+	release := func(r *http.Request) bool { return r.Method == http.MethodDelete }
+	write := rights.Scope{Action: rights.Write, Kind: "state", Glob: "**"}
+	for _, tt := range []struct {
+		last                func(*http.Request) bool // what the registry does before it is away
+		method, query, body string
+		at                  int // the server of the repetition, and of the record
+		want                []string
+	}{
+		{version, http.MethodPost, "?ID=lock-1", state, 1, []string{"write app/prod 1: repeated at another server done"}},
+		{nil, "LOCK", "", lock, 1, []string{"lock app/prod repeated at another server done"}},
+		{version, http.MethodDelete, "?ID=lock-1", "", 0, []string{"lock app/prod apply done", "write app/prod 1: apply done", "delete app/prod failed", "delete app/prod 3 done"}},
+		{release, "UNLOCK", "", lock, 0, []string{"lock app/prod apply done", "unlock app/prod failed", "unlock app/prod done"}},
+		{version, http.MethodPost, "?ID=lock-1", state, 0, []string{"lock app/prod apply done", "write app/prod failed", "write app/prod 2: apply done"}},
+		{release, http.MethodPost, "", state, 0, []string{"write app/prod 1: write failed", "write app/prod 1: write done"}},
+	} {
+		failing, away := false, false
+		registry := ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+		first, firstOptions := newAudited(t, &ocitest.Fault{Base: registry, Times: -1, Match: func(r *http.Request) bool { return failing && (away || tt.last(r)) }, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			if away {
+				return ocitest.FailBefore(r, next)
+			}
+			away = true
+			return ocitest.FailAfter(r, next)
+		}}, write)
+		second, secondOptions := newAudited(t, registry, write)
+		ask := func(at int, method, query, body string, want int) {
+			t.Helper()
+			url := []*httptest.Server{first, second}[at].URL
+			resp := must.Get(http.DefaultClient.Do(must.Fixed(http.NewRequestWithContext(t.Context(), method, url+"/state/app/prod"+query, strings.NewReader(body)))))(t)
+			must.Succeed(t, resp.Body.Close())
+			must.Equal(t, method+query, resp.StatusCode, want)
+		}
+		if tt.query != "" || tt.body == lock {
+			ask(0, "LOCK", "", lock, http.StatusOK)
+		}
+		if tt.method == http.MethodDelete {
+			ask(0, http.MethodPost, "?ID=lock-1", state, http.StatusOK)
+		}
+		if failing = tt.last != nil; failing {
+			ask(0, tt.method, tt.query, tt.body, http.StatusServiceUnavailable)
+		}
+		failing = false
+		for range 2 {
+			ask(tt.at, tt.method, tt.query, tt.body, http.StatusOK)
+		}
+		var got []string
+		for _, e := range []Options{firstOptions, secondOptions}[tt.at].auditLog.Find(t.Context(), auditlog.Query{}).Entries {
+			got = append(got, e.Action+" "+e.Object()+" "+e.Result())
+		}
+		slices.Reverse(got)
+		must.Match(t, "the record", got, tt.want)
 	}
 }

@@ -112,7 +112,7 @@ func (f *Front) serveState(w http.ResponseWriter, r *http.Request) error {
 	if action == rights.Write {
 		recordState(grant, r, made, max(rec.Status(), http.StatusOK)) // 0: nothing was written, which means 200
 	}
-	wrote := slices.ContainsFunc(made, func(c access.Change) bool { return c.Version != "" })
+	wrote := slices.ContainsFunc(made, func(c access.Change) bool { return c.Version != "" && !c.Found })
 	if wrote && f.o.States != nil {
 		f.o.States.Wrote(r.Context(), r.PathValue("name"))
 	}

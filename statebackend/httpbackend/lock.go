@@ -26,13 +26,15 @@ func (s *Server) lock(w http.ResponseWriter, r *http.Request, t target) error {
 	if info.ID == "" {
 		return fmt.Errorf("%w: lock information has no ID", errBody)
 	}
-	_, fresh, err := s.takeLock(r.Context(), t, info)
+	l, fresh, err := s.takeLock(r.Context(), t, info)
 	if err != nil {
 		return err
 	}
-	if fresh {
-		s.noteChange(access.Change{Action: "lock", Lock: info.ID, Detail: statebackend.Version{Operation: info.Operation}.Why()})
+	c := access.Change{Action: "lock", Lock: info.ID, Detail: statebackend.Version{Operation: info.Operation}.Why(), Found: !fresh}
+	if statebackend.IsRepeated(l, statebackend.Version{}) {
+		c.Detail = access.Again
 	}
+	s.noteChange(c)
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
@@ -66,8 +68,8 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request, t target) error 
 // whose answer was lost ended it, since no tool locks twice under one UUID: that is a success.
 func (s *Server) release(ctx context.Context, t target, id string) error {
 	ended, err := t.store.Release(ctx, t.workspace, id)
-	if err == nil && ended {
-		s.noteChange(access.Change{Action: "unlock", Lock: id})
+	if err == nil {
+		s.noteChange(access.Change{Action: "unlock", Lock: id, Found: !ended})
 	}
 	if _, locked := errors.AsType[*statebackend.LockedError](err); locked && !errors.Is(err, statebackend.ErrAnother) && uuid.Validate(id) == nil {
 		return nil

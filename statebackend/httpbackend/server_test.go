@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/md5"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -183,21 +185,19 @@ func TestLocks(t *testing.T) {
 }
 
 func TestForceUnlock(t *testing.T) {
-	for _, tt := range []struct {
-		name, body string
-	}{
-		{"OpenTofu sends the ID", `{"ID":"lock-1","Operation":"","Info":"","Who":"","Version":"","Created":"0001-01-01T00:00:00Z","Path":""}`},
-		{"Terraform sends nothing", ""},
+	for name, body := range map[string]string{
+		"OpenTofu sends the ID":   `{"ID":"lock-1","Operation":"","Info":"","Who":"","Version":"","Created":"0001-01-01T00:00:00Z","Path":""}`,
+		"Terraform sends nothing": "",
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			host := ocitest.New(t, ocitest.Quirks{})
 			c := client{t, newServer(t, host), "default"}
 			c.want(http.StatusOK, "LOCK", "", lockBody("lock-1"))
 			c.want(http.StatusOK, http.MethodPost, "ID=lock-1", stateOf("a", 1))
-			c.want(http.StatusOK, "UNLOCK", "", tt.body)
+			c.want(http.StatusOK, "UNLOCK", "", body)
 			c.want(http.StatusConflict, http.MethodPost, "ID=lock-1", stateOf("a", 2))
 			c.wantState(stateOf("a", 1))
-			c.want(http.StatusNotFound, "UNLOCK", "", tt.body)
+			c.want(http.StatusNotFound, "UNLOCK", "", body)
 			c.want(http.StatusOK, "LOCK", "", lockBody("lock-2"))
 			c.want(http.StatusOK, http.MethodPost, "ID=lock-2", stateOf("a", 2))
 			c.want(http.StatusOK, "UNLOCK", "", lockBody("lock-2"))
@@ -263,20 +263,17 @@ func TestOrderOfStates(t *testing.T) {
 	encrypted := func(lineage string, serial int) string {
 		return fmt.Sprintf(`{"serial":%d,"lineage":%q,"meta":{"key_provider.pbkdf2.k":"e30="},"encrypted_data":"AAAA%d","encryption_version":"v0"}`, serial, lineage, serial)
 	}
-	for _, tt := range []struct {
-		name  string
-		state func(string, int) string
-	}{{"clear", stateOf}, {"encrypted by OpenTofu", encrypted}} {
-		t.Run(tt.name, func(t *testing.T) {
+	for name, state := range map[string]func(string, int) string{"clear": stateOf, "encrypted by OpenTofu": encrypted} {
+		t.Run(name, func(t *testing.T) {
 			c := client{t, newServer(t, ocitest.New(t, ocitest.Quirks{})), "default"}
-			c.want(http.StatusOK, http.MethodPost, "", tt.state("a", 5))
-			c.want(http.StatusConflict, http.MethodPost, "", tt.state("a", 4))
-			c.want(http.StatusConflict, http.MethodPost, "", tt.state("b", 6))
-			c.want(http.StatusConflict, http.MethodPost, "", strings.Replace(tt.state("a", 5), "}", " }", 1))
-			c.wantState(tt.state("a", 5))
-			c.want(http.StatusOK, http.MethodPost, "", tt.state("a", 7))
-			c.want(http.StatusOK, http.MethodPost, "force=true", tt.state("b", 1))
-			c.wantState(tt.state("b", 1))
+			c.want(http.StatusOK, http.MethodPost, "", state("a", 5))
+			c.want(http.StatusConflict, http.MethodPost, "", state("a", 4))
+			c.want(http.StatusConflict, http.MethodPost, "", state("b", 6))
+			c.want(http.StatusConflict, http.MethodPost, "", strings.Replace(state("a", 5), "}", " }", 1))
+			c.wantState(state("a", 5))
+			c.want(http.StatusOK, http.MethodPost, "", state("a", 7))
+			c.want(http.StatusOK, http.MethodPost, "force=true", state("b", 1))
+			c.wantState(state("b", 1))
 		})
 	}
 }
@@ -394,4 +391,85 @@ func TestBrokenRegistry(t *testing.T) {
 		})
 	}
 	client{t, newServer(t, host), "default"}.wantState(stateOf("a", 1))
+}
+
+// TestLateLock: a LOCK that a proxy repeats after its UNLOCK does not, for an hour, make a
+// lock that is never released; other clients do not have to wait for it.
+//
+// Shows: servers 6 | a `LOCK` that is repeated after its `UNLOCK`
+func TestLateLock(t *testing.T) {
+	const id = "7a1c9e02-4a55-4d0e-9c55-2f6d8a0b1c3d"
+	r := must.Get(oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/infra/state", oci.Options{PlainHTTP: true}))(t)
+	now := time.Now()
+	store := statebackend.New(r, statebackend.Options{Now: func() time.Time { return now }})
+	c := client{t, serve(t, httpbackend.Options{Open: func(context.Context, string) (*statebackend.Store, error) { return store, nil }}), "default"}
+	c.want(http.StatusOK, "LOCK", "", lockBody(id))
+	c.want(http.StatusOK, http.MethodPost, "ID="+id, stateOf("a", 1))
+	c.want(http.StatusOK, "UNLOCK", "", lockBody(id))
+	c.want(http.StatusConflict, "LOCK", "", lockBody(id))
+	if held, err := store.Held(t.Context(), "default"); held != nil || err != nil {
+		t.Errorf("held: %+v, %v", held, err)
+	}
+	c.want(http.StatusOK, "LOCK", "", lockBody("another"))
+	c.want(http.StatusOK, "UNLOCK", "", lockBody("another"))
+	now = now.Add(61 * time.Minute)
+	c.want(http.StatusOK, "LOCK", "", lockBody(id))
+}
+
+// as is a server of the store in a process of its own, for one caller.
+func as(t *testing.T, store *statebackend.Store, caller string) client {
+	t.Helper()
+	s := httpbackend.New(httpbackend.Options{Open: func(context.Context, string) (*statebackend.Store, error) { return store, nil }})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ServeHTTP(w, r.WithContext(statebackend.WithCaller(r.Context(), caller, "")))
+	}))
+	t.Cleanup(server.Close)
+	return client{t, server.URL, "app"}
+}
+
+// TestAnotherCaller: who sends the id of another's lock, shown in 423, holds nothing, at any
+// server. The same caller does.
+func TestAnotherCaller(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		one, two, three := newStore(t, host, nil), newStore(t, host, nil), newStore(t, host, nil)
+		const id = "lock-1"
+		sum := sha256.Sum256([]byte(id))
+		others := []client{as(t, one, "mallory"), as(t, two, "mallory"), as(t, three, "mallory")}
+		refused := func() {
+			t.Helper()
+			for i, c := range others {
+				for _, id := range []string{id, hex.EncodeToString(sum[:4]) + strings.Repeat("0", 56)} {
+					for request, want := range map[string]struct{ method, query, body string }{
+						"lock": {"LOCK", "", lockBody(id)}, "unlock": {"UNLOCK", "", lockBody(id)},
+						"write": {http.MethodPost, "ID=" + id, stateOf("a", 9)}, "delete": {http.MethodDelete, "ID=" + id, ""},
+					} {
+						status := http.StatusForbidden
+						if request == "lock" {
+							status = http.StatusLocked
+						}
+						if a := c.do(want.method, want.query, want.body); a.status != status || !strings.Contains(a.body, "lock-1") {
+							t.Errorf("server %d: %s with %s: %d %s, want %d", i, request, id, a.status, a.body, status)
+						}
+					}
+				}
+			}
+		}
+		as(t, one, "alice").want(http.StatusOK, "LOCK", "", lockBody(id))
+		refused()
+		as(t, two, "alice").want(http.StatusOK, http.MethodPost, "ID="+id, stateOf("a", 1))
+		refused()
+		as(t, one, "alice").want(http.StatusOK, http.MethodPost, "ID="+id, stateOf("a", 2))
+		as(t, three, "alice").want(http.StatusOK, "LOCK", "", lockBody(id))
+		refused()
+		as(t, three, "alice").want(http.StatusOK, "UNLOCK", "", lockBody(id))
+
+		as(t, two, "").want(http.StatusOK, "LOCK", "", lockBody("lock-2")) // as an older server
+		as(t, three, "alice").want(http.StatusOK, http.MethodPost, "ID=lock-2", stateOf("a", 3))
+		as(t, one, "alice").want(http.StatusOK, "UNLOCK", "", lockBody("lock-2"))
+
+		as(t, one, "alice").want(http.StatusOK, "LOCK", "", lockBody("lock-3"))
+		others[1].want(http.StatusOK, "UNLOCK", "", `{"ID":"lock-3"}`)
+		as(t, two, "alice").want(http.StatusConflict, http.MethodPost, "ID=lock-3", stateOf("a", 4))
+		others[2].wantState(stateOf("a", 3))
+	})
 }

@@ -3,6 +3,7 @@
 package httpbackend
 
 import (
+	"cmp"
 	"context"
 	"crypto/md5" // the protocol's checksum, against damage, not against attackers
 	"encoding/base64"
@@ -74,26 +75,35 @@ func (s *Server) postState(w http.ResponseWriter, r *http.Request, t target) err
 	}
 	force := r.URL.Query().Get("force") == "true"
 	var v statebackend.Version
+	c := access.Change{Action: "write", Lock: id}
 	err = s.underLock(w, r, t, id, "write", func(ctx context.Context, l *statebackend.Lock) (err error) {
-		v, err = putState(ctx, l, state, force)
+		v, c.Found, err = putState(ctx, l, state, force)
+		if c.Found && statebackend.IsRepeated(l, v) {
+			c.Found = false
+			c.Detail = access.Again
+		}
 		return err
 	})
 	if v.N > 0 {
-		s.noteChange(access.Change{Action: "write", Version: strconv.FormatInt(v.N, 10), Digest: v.Digest, Lock: id, Detail: v.Why()})
+		c.Version = strconv.FormatInt(v.N, 10)
+		c.Digest = v.Digest
+		c.Detail = cmp.Or(c.Detail, v.Why())
+		s.noteChange(c)
 	}
 	return err
 }
 
 // putState writes state if it may follow the current one, and nothing if it repeats that one.
-func putState(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (statebackend.Version, error) {
-	_, same, err := l.Succeeds(ctx, state)
+func putState(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (v statebackend.Version, same bool, err error) {
+	v, same, err = l.Succeeds(ctx, state)
 	if same {
-		return statebackend.Version{}, nil
+		return v, true, nil
 	}
 	if err != nil && !(force && errors.Is(err, statebackend.ErrStale)) {
-		return statebackend.Version{}, err
+		return statebackend.Version{}, false, err
 	}
-	return l.Put(ctx, state)
+	v, err = l.Put(ctx, state)
+	return v, false, err
 }
 
 func (s *Server) delete(w http.ResponseWriter, r *http.Request, t target) error {
@@ -102,12 +112,17 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, t target) error 
 		return err
 	}
 	return s.underLock(w, r, t, id, "delete", func(ctx context.Context, l *statebackend.Lock) error {
-		if _, err := l.Head(ctx); errors.Is(err, oci.ErrNotFound) {
-			return nil // there is no state, or the request is a repetition
+		c := access.Change{Action: "delete", Lock: id}
+		_, err := l.Head(ctx)
+		if c.Found = errors.Is(err, oci.ErrNotFound); !c.Found { // else there is no state, or the request is a repetition
+			err = l.Delete(ctx)
 		}
-		err := l.Delete(ctx)
-		if err == nil {
-			s.noteChange(access.Change{Action: "delete", Lock: id})
+		if v, _ := l.Head(ctx); v.Deleted {
+			c.Version = strconv.FormatInt(v.N, 10)
+			s.noteChange(c)
+		}
+		if c.Found {
+			return nil
 		}
 		return err
 	})

@@ -249,9 +249,8 @@ func (s versionWrites) rollback(w http.ResponseWriter, r *http.Request, p worksp
 func (s versionWrites) restore(r *http.Request, g access.Grant, p workspaceRef, h commandID, n int64) (v statebackend.Version, err error) {
 	ctx := r.Context()
 	lock := lockIDOf(h, g.Caller)
-	defer func() {
-		recordWrite(g, p, access.Change{Action: "restore", From: strconv.FormatInt(n, 10), Lock: lock}, v, err)
-	}()
+	c := access.Change{Action: "restore", From: strconv.FormatInt(n, 10), Lock: lock}
+	defer func() { recordWrite(g, p, c, v, err) }()
 	at, _, err := s.writer.stores.findForCommand(ctx, p, h)
 	if err != nil {
 		return v, err
@@ -275,6 +274,7 @@ func (s versionWrites) restore(r *http.Request, g access.Grant, p workspaceRef, 
 		err = s.writer.locker.withOwnLock(ctx, p, h, info, func(l *statebackend.Lock) error {
 			// okara wrote the operation of the version, so it reveals a repeated request.
 			if v, err = l.Head(ctx); err == nil && v.Operation == restored {
+				c.Found = true
 				return nil
 			}
 			v, err = l.Restore(ctx, old, false)

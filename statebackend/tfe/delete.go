@@ -29,6 +29,7 @@ func (s workspaceWrites) deleteWorkspace(w http.ResponseWriter, r *http.Request,
 	case err != nil:
 		return err
 	case !ok && at.deletedBy(g, s.gate.now()):
+		g.Record(p.String(), access.Change{Action: "delete", Status: http.StatusNoContent, Found: true})
 		return noContent(w)
 	case !ok:
 		return noWorkspace(p)
@@ -44,7 +45,7 @@ func (s workspaceWrites) deleteWorkspace(w http.ResponseWriter, r *http.Request,
 	info := s.locker.lockInfo(r, p, h, g)
 	info.ID = uuid.NewString()
 	info.Operation = "delete"
-	if err := at.removeState(r.Context(), info, authorOf(g.Caller), func(ctx context.Context, l *statebackend.Lock) error {
+	v, err := at.removeState(r.Context(), info, authorOf(g.Caller), func(ctx context.Context, l *statebackend.Lock) error {
 		if strings.HasSuffix(r.URL.Path, "/actions/safe-delete") {
 			if err := checkManagesNothing(ctx, l); err != nil {
 				return err
@@ -56,14 +57,15 @@ func (s workspaceWrites) deleteWorkspace(w http.ResponseWriter, r *http.Request,
 			}
 		}
 		return end(ctx)
-	}); err != nil {
+	})
+	if err != nil {
 		if _, held := errors.AsType[*statebackend.LockedError](err); held {
 			return conflictError("workspace is locked", "%w", err)
 		}
 		return err
 	}
 	s.records.wrote(r.Context(), at.name)
-	g.Record(p.String(), access.Change{Action: "delete", Status: http.StatusNoContent})
+	recordWrite(g, p, access.Change{Action: "delete"}, v, nil)
 	return noContent(w)
 }
 
@@ -96,17 +98,25 @@ func (at located) deletedBy(g access.Grant, now time.Time) bool {
 	return r != nil && r.Deleted && r.By == authorOf(g.Caller) && now.Sub(r.Updated) <= repeated
 }
 
-func (at located) removeState(ctx context.Context, info statebackend.LockInfo, by string, may func(context.Context, *statebackend.Lock) error) error {
+// removeState deletes a workspace, and returns the version that says so, if it had a state.
+func (at located) removeState(ctx context.Context, info statebackend.LockInfo, by string, may func(context.Context, *statebackend.Lock) error) (v statebackend.Version, err error) {
 	records := at.records
 	if !at.split {
 		records = nil
 	}
-	return at.store.Hold(ctx, at.workspace, info, func(l *statebackend.Lock) error {
+	err = at.store.Hold(ctx, at.workspace, info, func(l *statebackend.Lock) error {
 		if err := may(ctx, l); err != nil {
 			return err
 		}
-		return l.DeleteWorkspace(ctx, records, at.workspaceRef.workspace, by)
+		if err := l.DeleteWorkspace(ctx, records, at.workspaceRef.workspace, by); err != nil {
+			return err
+		}
+		if head, _ := l.Head(ctx); head.LockID == info.ID { // else there was no state
+			v = head
+		}
+		return nil
 	})
+	return v, err
 }
 
 // checkManagesNothing refuses a state with resources, and one that cannot be read.

@@ -60,13 +60,15 @@ func (s locks) lock(w http.ResponseWriter, r *http.Request, p workspaceRef, h co
 	if h == "" {
 		known = nil // another list, since the workspace must be checked for locks before the claim
 	}
-	_, fresh, err := s.locker.takeExisting(r.Context(), p, h, info, known)
+	l, fresh, err := s.locker.takeExisting(r.Context(), p, h, info, known)
 	if err != nil {
 		return err
 	}
-	if fresh {
-		g.Record(p.String(), access.Change{Action: "lock", Lock: info.ID, Status: http.StatusOK})
+	c := access.Change{Action: "lock", Lock: info.ID, Status: http.StatusOK, Found: !fresh}
+	if statebackend.IsRepeated(l, statebackend.Version{}) {
+		c.Detail = access.Again
 	}
+	g.Record(p.String(), c)
 	return s.answerLock(w, r, p, h, g, &statebackend.Held{Info: info})
 }
 
@@ -201,9 +203,7 @@ func (s locks) unlock(w http.ResponseWriter, r *http.Request, p workspaceRef, h 
 	if err != nil {
 		return err
 	}
-	if ended {
-		g.Record(p.String(), access.Change{Action: "unlock", Lock: id, Status: http.StatusOK})
-	}
+	g.Record(p.String(), access.Change{Action: "unlock", Lock: id, Status: http.StatusOK, Found: !ended})
 	return s.answerLock(w, r, p, h, g, nil)
 }
 

@@ -182,12 +182,8 @@ func (s stateWriter) writeSigned(r *http.Request, g access.Grant, t signedUpload
 	if err != nil {
 		return v, err
 	}
-	repeated := false
-	defer func() {
-		if !repeated {
-			recordWrite(g, p, t.asChange(), v, err)
-		}
-	}()
+	c := t.asChange()
+	defer func() { recordWrite(g, p, c, v, err) }()
 	if err := t.matchState(state); err != nil {
 		return v, err
 	}
@@ -205,7 +201,11 @@ func (s stateWriter) writeSigned(r *http.Request, g access.Grant, t signedUpload
 	}
 	defer release()
 	do := func(l *statebackend.Lock) (err error) {
-		v, repeated, err = putFollowing(ctx, l, state, t.Force)
+		v, c.Found, err = putFollowing(ctx, l, state, t.Force)
+		if c.Found && statebackend.IsRepeated(l, v) {
+			c.Found = false
+			c.Detail = access.Again
+		}
 		return err
 	}
 	err = at.store.Resumed(ctx, at.workspace, t.Lock, do)
@@ -218,7 +218,7 @@ func (s stateWriter) writeSigned(r *http.Request, g access.Grant, t signedUpload
 		info.Version = toolVersion(t.Tool)
 		err = s.locker.withOwnLock(ctx, p, h, info, do)
 	}
-	if err == nil && !repeated {
+	if err == nil && !c.Found {
 		s.wrote(ctx, at.name)
 	}
 	return v, err
