@@ -111,6 +111,10 @@ func (r *manifests) heldBy(ctx context.Context, t format.StateTag) (Held, bool, 
 		h.Info = abandonedInfo(h.Tag, t.X)
 		h.Unreadable = true
 		return h, true, nil
+	case errors.Is(err, oci.ErrCorrupt) && t.Kind == format.LockClaim: // it holds, and can be ended
+		h.Workspace = r.workspaceOf(ctx, t.Fragment)
+		h.Info = LockInfo{ID: t.X, Info: "unknown: " + err.Error()}
+		return h, true, nil
 	case err != nil:
 		return h, false, err
 	case t.Kind == format.LockMarker && (l.Nonce != "" || l.Kind == format.KindUnlocked || l.Info.ID == ""):

@@ -70,6 +70,9 @@ func (r *manifests) fetchLock(ctx context.Context, tag, workspace string) (forma
 	if err != nil {
 		return l, fmt.Errorf("tag %s of %s: %w", tag, r.repo, err)
 	}
+	if t, _ := format.ParseStateTag(tag); t.Kind == format.LockClaim && l.Info.ID == "" {
+		l.Info.ID = t.X // which ForceUnlock accepts
+	}
 	if l.Workspace != "" && workspace != "" && l.Workspace != workspace {
 		return l, fmt.Errorf("tag %s of %s belongs to workspace %q, not %q: %w", tag, r.repo, l.Workspace, workspace, oci.ErrCorrupt)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
@@ -41,6 +43,24 @@ func TestStrangersLock(t *testing.T) {
 	}
 	if _, err := s.Lock(t.Context(), "dev", statebackend.LockInfo{ID: "c", Info: strings.Repeat("x", format.MaxLockInfo)}); !errors.Is(err, oci.ErrTooLarge) {
 		t.Errorf("large lock information: %v", err)
+	}
+}
+
+// TestForgedClaims: a claim that is no lock, or whose fields are malformed, can be ended by force by
+// the id that is shown.
+func TestForgedClaims(t *testing.T) {
+	for name, annotations := range map[string]map[string]string{"no lock": nil, "malformed": {"vnd.okara.lock.info": "x"}} {
+		s := newStore(t, ocitest.New(t, ocitest.Quirks{}), nil, statebackend.Options{})
+		mustStore(t, s, "prod", testState(1, 10))
+		m := must.Get(oci.NewManifest(ocispec.Manifest{Config: ocispec.DescriptorEmptyJSON, Annotations: annotations}))(t)
+		must.Succeed(t, s.Repo().PutTag(t.Context(), "locked-prod-000000000007-0123456789abcdef", m))
+		held := must.Get(s.Held(t.Context(), "prod"))(t)
+		_, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{})
+		if e, ok := errors.AsType[*statebackend.LockedError](err); !ok || e.Held.ID != held.Info.ID || held.Info.ID == "" {
+			t.Fatalf("%s: %v, %+v", name, err, held)
+		}
+		must.Succeed(t, s.ForceUnlock(t.Context(), "prod", held.Info.ID))
+		must.Get(s.Lock(t.Context(), "prod", statebackend.LockInfo{}))(t)
 	}
 }
 

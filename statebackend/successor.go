@@ -110,6 +110,18 @@ func (l *Lock) Head(ctx context.Context) (Version, error) {
 	return v, nil
 }
 
+// PutNext writes a state if it may follow the current one, or with force; none if it is the same.
+func PutNext(ctx context.Context, l *Lock, state []byte, force bool) (v Version, same bool, err error) {
+	if v, same, err = l.Succeeds(ctx, state); same {
+		return v, true, nil
+	}
+	if err != nil && !(force && errors.Is(err, ErrStale)) {
+		return Version{}, false, err
+	}
+	v, err = l.Put(ctx, state)
+	return v, false, err
+}
+
 // IsRepeated reports, once for a version, whether another process of the client took the lock, if v
 // is zero, or wrote v: a request whose answer was lost came here again.
 func IsRepeated(l *Lock, v Version) bool {

@@ -80,17 +80,11 @@ type Change struct {
 	Found   bool      // it was done before: recorded only if the caller's last try failed
 }
 
-// act is what a failed try and its repetition have in common; of is a version, or a state's lock.
-type act struct{ caller, address, action, of string }
-
 // failures are acts whose records say that they failed, although they may have been done.
 type failures struct {
-	mu  sync.Mutex // guards all
-	all map[act]bool
+	mu  sync.Mutex         // guards all
+	all map[[4]string]bool // by caller, address, action, and version or lock; 10,000 at most
 }
-
-// maxFailures bounds what is remembered.
-const maxFailures = 10_000
 
 // noteTry remembers how a change ended, and reports whether the caller's try before failed, whose
 // record may say less.
@@ -99,16 +93,16 @@ func (f *failures) noteTry(g Grant, address string, c Change) (before bool) {
 	if g.right.Kind == addr.KindState {
 		of = c.Lock
 	}
-	this := act{g.Identity(), address, string(c.Action), of}
+	this := [4]string{g.Identity(), address, string(c.Action), of}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch Outcome(c.Status) {
 	case Failed:
-		if len(f.all) < maxFailures {
+		if len(f.all) < 10_000 {
 			f.all[this] = true
 		}
 	case Done:
-		for _, try := range []act{this, {this.caller, address, this.action, ""}, {this.caller, address, string(g.right.Action), ""}} {
+		for _, try := range [][4]string{this, {this[0], address, this[2]}, {this[0], address, string(g.right.Action)}} {
 			before = before || f.all[try]
 			delete(f.all, try)
 		}

@@ -109,7 +109,7 @@ func New(o Options) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{o: o, log: o.Logger, now: o.Now, cross: http.NewCrossOriginProtection(), spent: spent{until: map[string]time.Time{}}, failures: failures{all: map[act]bool{}}}
+	g := &Guard{o: o, log: o.Logger, now: o.Now, cross: http.NewCrossOriginProtection(), spent: spent{until: map[string]time.Time{}}, failures: failures{all: map[[4]string]bool{}}}
 	g.rules.Store(&rules{Policy: o.Policy, issuers: issuers, names: ownNames(o.Policy, o.Names)})
 	return g, nil
 }

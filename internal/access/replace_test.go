@@ -3,9 +3,12 @@
 package access_test
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -64,5 +67,17 @@ func TestReplace(t *testing.T) {
 	}
 	if err := keys.Replace([]keyring.Key{{Secret: make([]byte, 33)}}); err != nil || keys.Verify("a", id, signature, "line") || keys.Set() != 2 {
 		t.Errorf("a key that is gone: %v, set %d", err, keys.Set())
+	}
+}
+
+// TestAuditIsSafe: a user agent breaks no line of the audit log, reverses no text, and is bounded.
+func TestAuditIsSafe(t *testing.T) {
+	var log bytes.Buffer
+	g := newGuard(t, access.Options{Audit: slog.New(slog.NewTextHandler(&log, nil))})
+	r := asking("/v1/modules", "")
+	r.Header.Set("User-Agent", "tofu\u202e\x1b[2J\u200b "+strings.Repeat("x", 1<<10)+" end")
+	g.Record(r, access.Record{})
+	if got := log.String(); !strings.Contains(got, "tofu\ufffd\ufffd[2J\ufffd xxx") || strings.Contains(got, "end") {
+		t.Errorf("got %s", got)
 	}
 }

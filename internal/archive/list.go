@@ -365,9 +365,9 @@ func (w *walk) checkName(name string) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	key := strings.ToLower(strings.ToUpper(name))
+	key := strings.ToLower(strings.ToUpper(strings.TrimRight(name, ". "))) // of directories too
 	if other, ok := w.folded[key]; ok {
-		return fmt.Errorf("%s and %s differ only in case: %w", other, name, ErrUnsafe)
+		return fmt.Errorf("%s and %s differ only in case, or in dots or spaces at the end: %w", other, name, ErrUnsafe)
 	}
 	w.folded[key] = name
 	return nil

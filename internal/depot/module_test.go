@@ -186,6 +186,7 @@ func TestPublishModuleRefuses(t *testing.T) {
 		{"60 000 files", manyFiles(60_000), archive.ErrTooLarge, "more than 50000 files"},
 		{"drive", fstest.MapFS{"main.tf": {}, "C:/x": {}}, archive.ErrUnsafe, `"C:": Windows reads this name as a drive or a device`},
 		{"device", fstest.MapFS{"main.tf": {}, "sub/aux.tf": {}}, archive.ErrUnsafe, `"sub/aux.tf": Windows`},
+		{"one name on Windows", fstest.MapFS{"main.tf": {}, "main.tf.": {}}, archive.ErrUnsafe, "differ only in case"},
 		{"absent call", fstest.MapFS{"main.tf": {Data: []byte("module \"x\" {\n  source = \"./modules/x\"\n}\n")}}, description.ErrAbsent, `main.tf:1: module "x" uses ./modules/x, which is not in the package`},
 		{"absent call of a submodule", fstest.MapFS{"main.tf": {}, "modules/a/a.tf": {Data: []byte("module \"x\" {\n  source = \"../x\"\n}\n")}}, description.ErrAbsent, `modules/a/a.tf:1`},
 		{"ignored call", fstest.MapFS{".tfignore": {Data: []byte("x/")}, "x/x.tf": {}, "main.tf": {Data: []byte("module \"x\" {\n  source = \"./x\"\n}\n")}}, description.ErrAbsent, `main.tf:1`},

@@ -3,15 +3,22 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
 )
 
 // TestLimited sends more requests to a registry than the limit allows.
@@ -70,3 +77,18 @@ func TestLimited(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestBusy: a client that takes all places is refused, probes are not; others: package registry.
+func TestBusy(t *testing.T) {
+	client := must.Get(oci.New("registry.test", oci.Options{Transport: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, PlainHTTP: true}))(t)
+	f := must.Get(New(Options{Options: registry.Options{Client: client}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}}))(t)
+	for ok := true; ok; {
+		_, ok = f.kit.Requests.Acquire(netip.MustParsePrefix("192.0.2.1/32"), 1) // where httptest's requests come from
+	}
+	for path, want := range map[string]int{"/.well-known/terraform.json": 503, "/healthz": 200, "/readyz": 200} {
+		w := httptest.NewRecorder()
+		if f.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != want {
+			t.Errorf("%s: %d, want %d: %s", path, w.Code, want, w.Body)
+		}
+	}
+}

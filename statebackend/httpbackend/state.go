@@ -77,7 +77,7 @@ func (s *Server) postState(w http.ResponseWriter, r *http.Request, t target) err
 	var v statebackend.Version
 	c := access.Change{Action: "write", Lock: id}
 	err = s.underLock(w, r, t, id, "write", func(ctx context.Context, l *statebackend.Lock) (err error) {
-		v, c.Found, err = putState(ctx, l, state, force)
+		v, c.Found, err = statebackend.PutNext(ctx, l, state, force)
 		if c.Found && statebackend.IsRepeated(l, v) {
 			c.Found = false
 			c.Detail = access.Again
@@ -91,19 +91,6 @@ func (s *Server) postState(w http.ResponseWriter, r *http.Request, t target) err
 		s.noteChange(c)
 	}
 	return err
-}
-
-// putState writes state if it may follow the current one, and nothing if it repeats that one.
-func putState(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (v statebackend.Version, same bool, err error) {
-	v, same, err = l.Succeeds(ctx, state)
-	if same {
-		return v, true, nil
-	}
-	if err != nil && !(force && errors.Is(err, statebackend.ErrStale)) {
-		return statebackend.Version{}, false, err
-	}
-	v, err = l.Put(ctx, state)
-	return v, false, err
 }
 
 func (s *Server) delete(w http.ResponseWriter, r *http.Request, t target) error {

@@ -201,7 +201,7 @@ func (s stateWriter) writeSigned(r *http.Request, g access.Grant, t signedUpload
 	}
 	defer release()
 	do := func(l *statebackend.Lock) (err error) {
-		v, c.Found, err = putFollowing(ctx, l, state, t.Force)
+		v, c.Found, err = statebackend.PutNext(ctx, l, state, t.Force)
 		if c.Found && statebackend.IsRepeated(l, v) {
 			c.Found = false
 			c.Detail = access.Again
@@ -236,19 +236,6 @@ func (t signedUpload) matchState(state []byte) error {
 		return invalidError("the state has serial %d of lineage %q, but %d of %q was announced", serial, printableText(lineage), t.Serial, t.Lineage)
 	}
 	return nil
-}
-
-// putFollowing writes a state if it may follow the current one, or with force.
-func putFollowing(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (v statebackend.Version, repeated bool, err error) {
-	v, repeated, err = l.Succeeds(ctx, state)
-	if repeated {
-		return v, true, nil
-	}
-	if err != nil && !(force && errors.Is(err, statebackend.ErrStale)) {
-		return v, false, err
-	}
-	v, err = l.Put(ctx, state)
-	return v, false, err
 }
 
 // withOwnLock runs do under a temporary lock, again if a repeated request has ended that one.
