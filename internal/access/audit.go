@@ -96,12 +96,10 @@ func (f *failures) noteTry(g Grant, address string, c Change) (before bool) {
 	this := [4]string{g.Identity(), address, string(c.Action), of}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch Outcome(c.Status) {
-	case Failed:
-		if len(f.all) < 10_000 {
-			f.all[this] = true
-		}
-	case Done:
+	switch outcome := Outcome(c.Status); {
+	case outcome == Failed && len(f.all) < 10_000:
+		f.all[this] = true
+	case outcome == Done:
 		for _, try := range [][4]string{this, {this[0], address, this[2]}, {this[0], address, string(g.right.Action)}} {
 			before = before || f.all[try]
 			delete(f.all, try)

@@ -101,15 +101,14 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, t target) error 
 	return s.underLock(w, r, t, id, "delete", func(ctx context.Context, l *statebackend.Lock) error {
 		c := access.Change{Action: "delete", Lock: id}
 		_, err := l.Head(ctx)
-		if c.Found = errors.Is(err, oci.ErrNotFound); !c.Found { // else there is no state, or the request is a repetition
+		if c.Found = errors.Is(err, oci.ErrNotFound); c.Found { // there is no state, or the request is a repetition
+			err = nil
+		} else {
 			err = l.Delete(ctx)
 		}
 		if v, _ := l.Head(ctx); v.Deleted {
 			c.Version = strconv.FormatInt(v.N, 10)
 			s.noteChange(c)
-		}
-		if c.Found {
-			return nil
 		}
 		return err
 	})

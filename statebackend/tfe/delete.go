@@ -108,13 +108,11 @@ func (at located) removeState(ctx context.Context, info statebackend.LockInfo, b
 		if err := may(ctx, l); err != nil {
 			return err
 		}
-		if err := l.DeleteWorkspace(ctx, records, at.workspaceRef.workspace, by); err != nil {
-			return err
-		}
-		if head, _ := l.Head(ctx); head.LockID == info.ID { // else there was no state
+		err := l.DeleteWorkspace(ctx, records, at.workspaceRef.workspace, by)
+		if head, _ := l.Head(ctx); head.Deleted && head.LockID == info.ID { // else there was no state
 			v = head
 		}
-		return nil
+		return err
 	})
 	return v, err
 }
