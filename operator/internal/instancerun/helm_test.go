@@ -62,15 +62,18 @@ func newInstalled(t *testing.T) *installed {
 // release returns the HelmRelease in the cluster, nil if there is none.
 func (s *installed) release() *unstructured.Unstructured {
 	s.t.Helper()
+	return findObject(s.t, s, s.a, "helm.toolkit.fluxcd.io/v2", "HelmRelease")
+}
+
+func findObject(t *testing.T, c client.Reader, a instancectl.Attempt, version, kind string) *unstructured.Unstructured {
+	t.Helper()
 	o := &unstructured.Unstructured{}
-	o.SetAPIVersion("helm.toolkit.fluxcd.io/v2")
-	o.SetKind("HelmRelease")
-	err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.a.Namespace, Name: s.a.ID}, o)
-	if apierrors.IsNotFound(err) {
+	o.SetAPIVersion(version)
+	o.SetKind(kind)
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: a.Namespace, Name: a.ID}, o); apierrors.IsNotFound(err) {
 		return nil
-	}
-	if err != nil {
-		s.t.Fatal(err)
+	} else if err != nil {
+		t.Fatal(err)
 	}
 	return o
 }

@@ -142,17 +142,7 @@ func (s *site) destroy(want run.State) run.Status {
 // terraform returns the Terraform in the cluster, nil if there is none.
 func (s *site) terraform() *unstructured.Unstructured {
 	s.t.Helper()
-	o := &unstructured.Unstructured{}
-	o.SetAPIVersion("infra.contrib.fluxcd.io/v1alpha2")
-	o.SetKind("Terraform")
-	err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.a.Namespace, Name: s.a.ID}, o)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return o
+	return findObject(s.t, s, s.a, "infra.contrib.fluxcd.io/v1alpha2", "Terraform")
 }
 
 // says writes a status as tofu-controller does.
