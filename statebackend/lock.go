@@ -32,6 +32,7 @@ type Lock struct {
 	wrote    bool
 	told     bool // IsRepeated returned true
 	none     bool // the list by which the lock was won had neither versions nor state-W
+	behind   bool // state-W does not name the head
 	released bool
 	leaves   time.Duration // until when UnlockRetrying tries, by Uptime; 0: not called yet
 	owner    string        // the owner that the record named when it was last checked; "": not checked
@@ -71,6 +72,7 @@ func (l *Lock) readHead(ctx context.Context) (format.StateManifest, error) {
 		return m, fmt.Errorf("workspace %q in %s: state-%s is version %d, but the tag list showed %d, lock again: %w",
 			l.x.names.workspace, l.s.repo, l.x.names.fragment, m.N, l.hold.Newest, ErrLockLost)
 	case err != nil || m.N < l.hold.Newest:
+		l.behind = l.hold.Newest > 0
 		m, err = l.s.manifests.readNewest(ctx, l.x.names, protocol.Snapshot{Newest: l.hold.Newest})
 		if errors.Is(err, oci.ErrNotFound) {
 			// cached, so that it is not requested again
@@ -138,6 +140,7 @@ func (l *Lock) settleSave(ctx context.Context, m format.StateManifest, res proto
 	case res.Behind:
 		l.s.pointers.reportBehind(ctx, l.x.names, m.N, res.Err)
 	}
+	l.behind = res.Behind
 	l.wrote = true
 	l.head = &m
 	v := newVersion(m)
@@ -442,15 +445,6 @@ func (s *Store) Release(ctx context.Context, workspace, id string) (ended bool, 
 		s.locks.rememberEnded(workspace, id, s.o.Now())
 	}
 	return ended, err
-}
-
-// Latest is [Lock.Head], read again; ErrLockLost if another process of its id has written since.
-func (l *Lock) Latest(ctx context.Context) (Version, error) {
-	l.mu.Lock()
-	l.head = nil
-	l.none = false
-	l.mu.Unlock()
-	return l.Head(ctx)
 }
 
 // ForceUnlock ends the lock of that id, whichever client holds it; the holder's next write is

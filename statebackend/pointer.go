@@ -5,6 +5,7 @@ package statebackend
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
@@ -85,6 +86,59 @@ func (s *pointers) reportBehind(ctx context.Context, l tagNames, n int64, cause 
 	if err := s.recordStuck(ctx); err != nil {
 		s.manifests.o.Logger.WarnContext(ctx, "could not record that tags do not move", "repository", s.manifests.repo.String(), "error", err)
 	}
+}
+
+// Latest is [Lock.Head], read again; ErrLockLost if another process of its id has written since.
+// Where state-W may not tell of that, a list does.
+func (l *Lock) Latest(ctx context.Context) (Version, error) {
+	l.mu.Lock()
+	l.head = nil
+	l.none = false
+	newest, err := l.hold.Newest, error(nil)
+	if l.behind || l.s.findings.isStuck() {
+		var v protocol.Snapshot
+		v, _, err = l.x.listToLock(ctx)
+		newest = max(newest, v.Newest)
+	}
+	if err == nil && newest > l.hold.Newest {
+		err = fmt.Errorf("workspace %q in %s: version %d was written: %w", l.x.names.workspace, l.s.repo, newest, ErrLockLost)
+	}
+	l.mu.Unlock()
+	if err != nil {
+		return Version{}, err
+	}
+	return l.Head(ctx)
+}
+
+// bringPointer moves state-W to the head if its writer died before it did, and again while a list
+// shows a newer version: who writes one after that list moves state-W after this.
+func (l *Lock) bringPointer(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.hold.Newest
+	for range maxResumes {
+		if !l.behind || l.s.findings.isStuck() {
+			return nil
+		}
+		m, err := l.s.repo.Fetch(ctx, l.x.names.numberedTag(n))
+		if err == nil {
+			err = l.s.manifests.putOrPush(ctx, l.x.names.pointerTag(), m)
+		}
+		if refusesForGood(err) {
+			l.s.pointers.reportBehind(ctx, l.x.names, n, err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		v, _, err := l.x.listToLock(ctx)
+		if err != nil {
+			return err
+		}
+		l.behind = v.Newest > n
+		n = v.Newest
+	}
+	return fmt.Errorf("workspace %q in %s: %w", l.x.names.workspace, l.s.repo, protocol.ErrBeside)
 }
 
 func (s *pointers) recordStuck(ctx context.Context) error {

@@ -186,3 +186,38 @@ func TestLateSeal(t *testing.T) {
 		}
 	})
 }
+
+// TestWriteRepeatedAfterDeath: a server died between a version and state-W, and the client repeated
+// the write elsewhere. What that one acknowledges is what any server of the lock reads.
+//
+// Shows: servers 2
+func TestWriteRepeatedAfterDeath(t *testing.T) {
+	killed := func(*http.Request, http.RoundTripper) (*http.Response, error) { return nil, errors.New("killed") }
+	for name, fault := range map[string]ocitest.Act{"moves": nil, "never moves": ocitest.Status(http.StatusMethodNotAllowed, 0)} {
+		t.Run(name, func(t *testing.T) {
+			ocitest.Each(t, func(t *testing.T, host string) {
+				store := func(do ocitest.Act) *statebackend.Store {
+					f := &ocitest.Fault{Times: -1, Do: do, Match: func(r *http.Request) bool {
+						return do != nil && r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/state-prod")
+					}}
+					return newStore(t, host, f, statebackend.Options{})
+				}
+				write := func(l *statebackend.Lock) error {
+					_, err := l.Push(t.Context(), testState(2, 10), false)
+					return err
+				}
+				la := mustLock(t, store(fault), "prod", "a")
+				mustPut(t, la, testState(1, 10))
+				for _, do := range []ocitest.Act{killed, fault} {
+					if fault != nil {
+						do = fault
+					}
+					must.Succeed(t, store(do).Resumed(t.Context(), "prod", "a", write))
+				}
+				if v, err := la.Latest(t.Context()); !errors.Is(err, statebackend.ErrLockLost) {
+					t.Errorf("the first server reads serial %d, %v after another one acknowledged serial 2", v.Serial, err)
+				}
+			})
+		})
+	}
+}

@@ -33,7 +33,8 @@ func CheckState(state []byte) error {
 
 // Succeeds reports whether next may replace the current state: it needs the same lineage and a
 // higher serial, in clear also if OpenTofu encrypted it, or the error is ErrStale. same says that
-// next equals the current state byte for byte, which is not in clear if the store seals.
+// next equals the current state byte for byte, which is not in clear if the store seals; with an
+// error, not every reader sees it yet.
 //
 // It is for writes by a client that has not seen the current state; Put leaves the decision to the
 // tools. The current state is read only where its manifest does not decide, and where it is
@@ -56,7 +57,7 @@ func (l *Lock) Succeeds(ctx context.Context, next []byte) (head Version, same bo
 			return head, false, err
 		}
 		if bytes.Equal(state, next) {
-			return head, !l.s.vault.isInClear(head, state), nil
+			return head, !l.s.vault.isInClear(head, state), l.bringPointer(ctx)
 		}
 		head.Lineage, head.Serial, _ = Meta(state)
 	}
@@ -73,7 +74,7 @@ func (l *Lock) Succeeds(ctx context.Context, next []byte) (head Version, same bo
 func (l *Lock) Push(ctx context.Context, next []byte, force bool) (Version, error) {
 	head, same, err := l.Succeeds(ctx, next)
 	if same {
-		return head, nil
+		return head, err
 	}
 	if err != nil && !(force && (errors.Is(err, ErrStale) || errors.Is(err, ErrUnsealed))) {
 		return head, err
@@ -113,7 +114,7 @@ func (l *Lock) Head(ctx context.Context) (Version, error) {
 // PutNext writes a state if it may follow the current one, or with force; none if it is the same.
 func PutNext(ctx context.Context, l *Lock, state []byte, force bool) (v Version, same bool, err error) {
 	if v, same, err = l.Succeeds(ctx, state); same {
-		return v, true, nil
+		return v, true, err
 	}
 	if err != nil && !(force && errors.Is(err, ErrStale)) {
 		return Version{}, false, err
