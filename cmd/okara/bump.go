@@ -171,6 +171,17 @@ func listModule(ctx context.Context, p publisher, m addr.Module) (*depot.Listing
 	if errors.Is(err, oci.ErrNotFound) {
 		return &depot.Listing{}, nil
 	}
+	for err == nil && l.Repository != nil { // a registry has tags of other artifacts, without a time
+		v, ok := highestRelease(l)
+		if _, timed := l.Times[v.Tag()]; !ok || timed {
+			break
+		}
+		stored, fetchErr := l.Repository.Fetch(ctx, v.Tag())
+		if _, other := artifact.ParseModule(stored); fetchErr != nil || other == nil {
+			break
+		}
+		l.Versions = slices.DeleteFunc(slices.Clone(l.Versions), func(o addr.Version) bool { return o == v })
+	}
 	return l, err
 }
 
