@@ -10,9 +10,9 @@ import (
 )
 
 // policyHelp describes policyFlags for commands that use versions.
-const policyHelp = `With --require, --openpgp-key, --cosign-key or --block a version is used only if
-it passes the checks of okara verify; one that is unsigned, or signed by another
-key, is refused with the reason.`
+const policyHelp = `With --require, --openpgp-key, --cosign-key, --certificate-identity or --block a
+version is used only if it passes the checks of okara verify; one that is unsigned,
+or signed by another key, is refused with the reason.`
 
 // policyFlags set trusted keys and requirements on versions. They are the same for every
 // command that reads versions.
@@ -22,6 +22,9 @@ func (p *policyFlags) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&p.OpenPGP, "openpgp-key", nil, "armored OpenPGP public key `FILE` to trust (repeatable)")
 	f.StringArrayVar(&p.Cosign, "cosign-key", nil, "ECDSA public key `FILE` to trust for cosign signatures (repeatable)")
+	f.StringArrayVar(&p.Names, "certificate-identity", nil, "`IDENTITY` in a certificate of Sigstore to trust for cosign signatures, with * for any characters (repeatable)")
+	f.StringVar(&p.Issuer, "certificate-oidc-issuer", "", "`URL` of who vouches for the identity")
+	f.StringVar(&p.Root, "trusted-root", "", "`FILE` with the authorities and logs that count, such as Sigstore's trusted_root.json")
 	f.StringSliceVar(&p.Require, "require", nil, "what is required: `openpgp|cosign|scan` (repeatable)")
 	f.StringVar(&p.Block, "block", "", "fail on scan findings of this level and above: `critical|high|medium|low`")
 	f.BoolVar(&p.Expired, "allow-expired-key", false, "accept a key that has expired")

@@ -36,6 +36,8 @@ withdrawn. The checks stop at the first failure.
 
 --openpgp-key and --cosign-key name the trusted keys; keys in the artifact are
 never trusted. Without them a valid signature is "consistent", not "trusted".
+--certificate-identity, --certificate-oidc-issuer and --trusted-root trust a cosign
+signature without a key instead; nothing is asked of Sigstore.
 --require makes a signature or report mandatory. --deep reads every blob and
 computes the hashes again.
 
@@ -46,7 +48,10 @@ whether the version is withdrawn, its reports, and which version is the newest.
 Exit codes: 0 verified, 1 a check failed, 2 usage, 3 version not found, 5 denied.`,
 		Example: `  okara verify acme/dns@1.2.3 --openpgp-key release.pub.asc --require openpgp
   okara verify net/vpc/aws@1.4.0 --cosign-key cosign.pub --require cosign --deep
-  okara verify net/vpc/aws --cosign-key cosign.pub --server https://okara.example.com`,
+  okara verify net/vpc/aws --cosign-key cosign.pub --server https://okara.example.com
+  okara verify net/vpc/aws --require cosign --trusted-root trusted_root.json \
+    --certificate-identity 'https://github.com/acme/vpc/.github/workflows/release.yml@refs/tags/*' \
+    --certificate-oidc-issuer https://token.actions.githubusercontent.com`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := policy.readPolicy()

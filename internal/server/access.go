@@ -27,6 +27,9 @@ type Require struct {
 	Checks  []string  `hcl:"checks,optional"`                   // openpgp, cosign, scan
 	OpenPGP []string  `hcl:"openpgp_keys,optional" path:"file"` // files of keys
 	Cosign  []string  `hcl:"cosign_keys,optional" path:"file"`  // files of keys
+	Names   []string  `hcl:"certificate_identities,optional"`   // who may sign, with * for any characters
+	Issuer  string    `hcl:"certificate_issuer,optional"`       // who vouches for them
+	Root    string    `hcl:"trusted_root,optional" path:"file"` // file of the authorities and logs that count
 	Block   string    `hcl:"block,optional"`                    // minimum level of findings that refuses a version
 	Range   hcl.Range `hcl:",def_range"`
 }
@@ -158,7 +161,7 @@ func (o *Origins) requiredPolicies() (map[string]trust.Policy, error) {
 		if _, ok := all[r.Kind]; ok {
 			return nil, syntax.WrongAt(r.Range, fmt.Errorf("duplicate block require %q", r.Kind))
 		}
-		policy, err := trust.PolicyFiles{OpenPGP: r.OpenPGP, Cosign: r.Cosign, Require: r.Checks, Block: r.Block}.Read()
+		policy, err := trust.PolicyFiles{OpenPGP: r.OpenPGP, Cosign: r.Cosign, Root: r.Root, Names: r.Names, Issuer: r.Issuer, Require: r.Checks, Block: r.Block}.Read()
 		if policy == nil {
 			policy = &trust.Policy{}
 		}

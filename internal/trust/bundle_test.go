@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/keyless"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -42,25 +43,31 @@ func TestSigstoreBundles(t *testing.T) {
 		file         string
 		old, changed string // in the bundle
 		key          *ecdsa.PublicKey
+		signer       string        // of a certificate
 		about        digest.Digest // "": the subject
 		as           addr.Item     // zero: the item in the manifest
 		version      string        // "": the version in the manifest
 		result       string        // of the signature, "" for none
 		demanded     error
 	}{
-		"cosign 3":          {file: "sign", key: key, result: trust.Trusted},
-		"cosign 2":          {file: "sign-cosign2", key: key, result: trust.Trusted},
-		"another key":       {file: "sign", key: stranger, result: trust.NotChecked, demanded: trust.ErrUntrusted},
-		"no key":            {file: "sign", result: trust.NotChecked, demanded: trust.ErrUntrusted},
-		"an attestation":    {file: "attest", key: key, demanded: trust.ErrUntrusted},
-		"of something else": {file: "sign", key: key, about: digest.FromString("x"), result: trust.Invalid, demanded: trust.ErrUntrusted},
-		"copied elsewhere":  {file: "sign", key: key, as: other.Item(), result: trust.Invalid, demanded: trust.ErrUntrusted},
-		"as another kind":   {file: "sign", key: key, as: addr.Item{Kind: addr.KindTemplate, Template: "net/vpc"}, result: trust.Invalid, demanded: trust.ErrUntrusted},
-		"another version":   {file: "sign", key: key, version: "9.0.0", result: trust.Invalid, demanded: trust.ErrUntrusted},
-		"altered signature": {file: "sign", old: `"sig":"MEYCIQCM`, changed: `"sig":"MEYCIQCN`, key: key, result: trust.NotChecked, demanded: trust.ErrUntrusted},
-		"no signature":      {file: "sign", old: `"signatures":[{`, changed: `"signatures":[],"was":[{`, key: key, demanded: trust.ErrUntrusted},
-		"a certificate":     {file: "sign", old: `"publicKey":{`, changed: `"certificate":{`, key: stranger, result: trust.NotChecked, demanded: trust.ErrUntrusted},
-		"no JSON":           {file: "sign", old: `{`, changed: `[`, key: key, demanded: trust.ErrUntrusted},
+		"cosign 3":                   {file: "sign", key: key, result: trust.Trusted},
+		"cosign 2":                   {file: "sign-cosign2", key: key, result: trust.Trusted},
+		"another key":                {file: "sign", key: stranger, result: trust.NotChecked, demanded: trust.ErrUntrusted},
+		"no key":                     {file: "sign", result: trust.NotChecked, demanded: trust.ErrUntrusted},
+		"an attestation":             {file: "attest", key: key, demanded: trust.ErrUntrusted},
+		"of something else":          {file: "sign", key: key, about: digest.FromString("x"), result: trust.Invalid, demanded: trust.ErrUntrusted},
+		"copied elsewhere":           {file: "sign", key: key, as: other.Item(), result: trust.Invalid, demanded: trust.ErrUntrusted},
+		"as another kind":            {file: "sign", key: key, as: addr.Item{Kind: addr.KindTemplate, Template: "net/vpc"}, result: trust.Invalid, demanded: trust.ErrUntrusted},
+		"another version":            {file: "sign", key: key, version: "9.0.0", result: trust.Invalid, demanded: trust.ErrUntrusted},
+		"altered signature":          {file: "sign", old: `"sig":"MEYCIQCM`, changed: `"sig":"MEYCIQCN`, key: key, result: trust.NotChecked, demanded: trust.ErrUntrusted},
+		"no signature":               {file: "sign", old: `"signatures":[{`, changed: `"signatures":[],"was":[{`, key: key, demanded: trust.ErrUntrusted},
+		"a certificate":              {file: "sign", old: `"publicKey":{`, changed: `"certificate":{`, key: stranger, result: trust.NotChecked, demanded: trust.ErrUntrusted},
+		"certified":                  {file: "keyless", signer: "https://github.com/acme/*/.github/workflows/release.yml@refs/tags/*", result: trust.Trusted},
+		"by another":                 {file: "keyless", signer: "https://github.com/evil/*", result: trust.NotChecked, demanded: trust.ErrUntrusted},
+		"of another":                 {file: "keyless", signer: "*/release.yml@*", about: digest.FromString("x"), result: trust.Invalid, demanded: trust.ErrUntrusted},
+		"with a key, no certificate": {file: "sign", signer: "*@*", result: trust.NotChecked, demanded: trust.ErrUntrusted},
+		"altered, certified":         {file: "keyless", old: `"sig":"M`, changed: `"sig":"N`, signer: "*@*", result: trust.Invalid, demanded: trust.ErrUntrusted},
+		"no JSON":                    {file: "sign", old: `{`, changed: `[`, key: key, demanded: trust.ErrUntrusted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ocitest.Each(t, func(t *testing.T, host string) {
@@ -88,6 +95,9 @@ func TestSigstoreBundles(t *testing.T) {
 				if tt.key != nil {
 					o.Cosign = []*ecdsa.PublicKey{tt.key}
 				}
+				if tt.signer != "" {
+					o.Keyless = must.Get(keyless.ReadTrust(filepath.Join("testdata", "trusted_root.json"), []string{tt.signer}, "https://token.actions.githubusercontent.com"))(t)
+				}
 				if _, err := trust.Verify(t.Context(), s, o); !errors.Is(err, tt.demanded) {
 					t.Errorf("verify: %v, want %v", err, tt.demanded)
 				}
@@ -98,7 +108,7 @@ func TestSigstoreBundles(t *testing.T) {
 				if len(got) == 1 && (got[0].Result != tt.result || got[0].Kind != "sigstore bundle") {
 					t.Errorf("%+v, want %s", got[0], tt.result)
 				}
-				if strings.Contains(name, "certificate") && !strings.Contains(got[0].Detail, "certificate") {
+				if strings.Contains(name, "a certificate") && !strings.Contains(got[0].Detail, "certificate") {
 					t.Errorf("%+v does not say what it is", got[0])
 				}
 			})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/seed-141914ff/okara/internal/keyless"
 	"github.com/seed-141914ff/okara/internal/signing"
 )
 
@@ -15,6 +16,9 @@ import (
 type PolicyFiles struct {
 	OpenPGP []string // files of armored public keys to trust
 	Cosign  []string // files of ECDSA public keys to trust
+	Root    string   // file of a trust root for certificates: [keyless.ReadTrust]
+	Names   []string // identities in certificates to trust
+	Issuer  string   // of these identities
 	Require []string // RequireOpenPGP, RequireCosign, RequireScan
 	Block   string   // findings of this level and above fail; "": none
 	Expired bool     // accept an expired key
@@ -23,13 +27,16 @@ type PolicyFiles struct {
 // Read reads the keys; nil if nothing is required. A yanked version is
 // accepted, because the user names the version explicitly.
 func (p PolicyFiles) Read() (*Policy, error) {
-	hasKeys := p.OpenPGP != nil || p.Cosign != nil
+	certified, err := keyless.ReadTrust(p.Root, p.Names, p.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	hasKeys := p.OpenPGP != nil || p.Cosign != nil || certified != nil
 	if !hasKeys && p.Require == nil && p.Block == "" && !p.Expired {
 		return nil, nil
 	}
-	o := &Policy{Require: p.Require, Block: p.Block, AllowYanked: true, AllowExpired: p.Expired}
-	err := o.Validate()
-	if err != nil {
+	o := &Policy{Require: p.Require, Block: p.Block, AllowYanked: true, AllowExpired: p.Expired, Keyless: certified}
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	if o.OpenPGP, err = ReadPublicKeys(p.OpenPGP); err != nil {

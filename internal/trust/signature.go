@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/keyless"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -30,7 +31,7 @@ const (
 type Signature struct {
 	Kind      string // "cosign" or "OpenPGP"
 	Key       string // fingerprint of an OpenPGP key, [CosignKeyID] of another; "": unknown
-	By        string // owner according to the key, "" if it names none
+	By        string // owner according to the key or certificate, "" if it names none
 	Algorithm string
 	Result    string // one of the results above
 	Detail    string // why
@@ -59,7 +60,7 @@ func Signatures(ctx context.Context, s Subject, o Policy) ([]Signature, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, cosignSignature(s, c, o.Cosign))
+		out = append(out, cosignSignature(s, c, o))
 	}
 	if s.Item.Kind == addr.KindModule || s.Item.Kind == addr.KindTemplate {
 		return out, nil
@@ -78,22 +79,24 @@ func Signatures(ctx context.Context, s Subject, o Policy) ([]Signature, error) {
 	return slices.Concat(openPGPSignatures(md, o), out), nil
 }
 
-func cosignSignature(s Subject, c evidence.CosignSignature, keys []*ecdsa.PublicKey) Signature {
+func cosignSignature(s Subject, c evidence.CosignSignature, o Policy) Signature {
 	out := Signature{Kind: "cosign", Algorithm: "ECDSA P-256", Result: NotChecked}
 	if c.Envelope != nil {
 		out.Kind = "sigstore bundle"
 	}
-	switch key, err := signedBy(s, c, keys); {
+	switch key, by, err := signedBy(s, c, o); {
+	case err == nil && key == nil:
+		out.Algorithm, out.By, out.Result = "", by, Trusted
 	case err == nil:
 		out.Key = CosignKeyID(key)
 		out.Result = Trusted
-	case errors.Is(err, errKeyless):
+	case errors.Is(err, errKeyless), errors.Is(err, keyless.ErrOther):
 		out.Algorithm = ""
 		out.Detail = err.Error()
 	case !errors.Is(err, signing.ErrUnknownKey):
 		out.Result = Invalid
 		out.Detail = err.Error()
-	case len(keys) == 0:
+	case len(o.Cosign) == 0:
 		out.Detail = "no trusted key is configured on this server"
 	default:
 		out.Detail = "not made with a key of this server"

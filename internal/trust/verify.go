@@ -14,6 +14,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/keyless"
 	"github.com/seed-141914ff/okara/internal/scan"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
@@ -37,6 +38,7 @@ type Policy struct {
 	Digest       digest.Digest       // the tag must have this digest; "": any
 	OpenPGP      []signing.PublicKey // trusted keys for SHA256SUMS
 	Cosign       []*ecdsa.PublicKey  // trusted keys for cosign signatures
+	Keyless      *keyless.Trust      // trusted certificates for them; nil: none
 	Require      []string            // RequireOpenPGP, RequireCosign, RequireScan
 	Block        string              // "critical", "high", "medium" or "low": findings of this level and above fail
 	AllowYanked  bool
@@ -158,7 +160,7 @@ func (x *verifier) digest(context.Context) error {
 func (x *verifier) isRequired(name string) bool { return slices.Contains(x.o.Require, name) }
 
 func (x *verifier) checkCosign(ctx context.Context) error {
-	if x.o.Lean && len(x.o.Cosign) == 0 && !x.isRequired(RequireCosign) {
+	if x.o.Lean && !x.o.TrustsSigners() && !x.isRequired(RequireCosign) {
 		return nil
 	}
 	var reasons []error
@@ -166,15 +168,15 @@ func (x *verifier) checkCosign(ctx context.Context) error {
 		if err != nil {
 			return x.failCheck("cosign", err)
 		}
-		_, err := signedBy(x.Subject, s, x.o.Cosign)
+		_, by, err := signedBy(x.Subject, s, x.o)
 		if err == nil {
-			x.addCheck("cosign", "trusted", "")
+			x.addCheck("cosign", "trusted", "%s", by)
 			return nil
 		}
 		reasons = append(reasons, err)
 	}
 	switch {
-	case x.isRequired(RequireCosign), len(x.o.Cosign) > 0:
+	case x.isRequired(RequireCosign), x.o.TrustsSigners():
 		if len(reasons) == 0 {
 			reasons = []error{errors.New("no signature")}
 		}
@@ -187,29 +189,36 @@ func (x *verifier) checkCosign(ctx context.Context) error {
 	return nil
 }
 
-func signedBy(x Subject, s evidence.CosignSignature, keys []*ecdsa.PublicKey) (*ecdsa.PublicKey, error) {
+// TrustsSigners reports whether keys or certificates for cosign signatures are trusted.
+func (o Policy) TrustsSigners() bool { return len(o.Cosign) > 0 || o.Keyless != nil }
+
+// signedBy returns which trusted key made a signature, or whom a trusted certificate names.
+func signedBy(x Subject, s evidence.CosignSignature, o Policy) (*ecdsa.PublicKey, string, error) {
 	if err := s.Names(x.Name, x.Manifest.Digest); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if s.Envelope != nil || x.NameFromServer {
 		if err := artifact.SaysItIs(x.Manifest, x.Item, x.Version); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
-	for _, key := range keys {
+	if s.Certified != nil && o.Keyless != nil {
+		by, err := o.Keyless.Verify(keyless.Signature{Material: s.Certified, Payload: s.Payload, Envelope: s.Envelope, Bytes: s.Signature})
+		return nil, by, err
+	}
+	for _, key := range o.Cosign {
 		if signing.VerifyECDSA(key, s.Signed(), s.Signature) == nil {
-			return key, nil
+			return key, "", nil
 		}
 	}
-	if s.Keyless {
-		return nil, errKeyless
+	if s.Certified != nil {
+		return nil, "", errKeyless
 	}
-	return nil, signing.ErrUnknownKey
+	return nil, "", signing.ErrUnknownKey
 }
 
-// errKeyless is the result for a signature by a short-lived key, which is
-// certified by Sigstore's authority or another one.
-var errKeyless = errors.New("sigstore bundle with a certificate is not checked: only keys are")
+// errKeyless is the result for a signature with a certificate, if the policy has no trust root.
+var errKeyless = errors.New("a sigstore bundle with a certificate is not checked without a trust root")
 
 func (x *verifier) scan(ctx context.Context) error {
 	if x.o.Lean && x.o.Block == "" && !x.isRequired(RequireScan) {

@@ -49,11 +49,9 @@ func readBundle(ctx context.Context, r *oci.Repo, d oci.Descriptor) (CosignSigna
 // parseBundle reads a bundle with one signature, of a statement of that; else [oci.ErrCorrupt].
 func parseBundle(b []byte) (CosignSignature, error) {
 	var doc struct {
-		MediaType string `json:"mediaType"`
-		Material  struct {
-			PublicKey *struct{} `json:"publicKey"` // an untrusted hint at the key
-		} `json:"verificationMaterial"`
-		Envelope struct {
+		MediaType string          `json:"mediaType"`
+		Material  json.RawMessage `json:"verificationMaterial"`
+		Envelope  struct {
 			Payload    []byte `json:"payload"`
 			Type       string `json:"payloadType"`
 			Signatures []struct {
@@ -74,9 +72,18 @@ func parseBundle(b []byte) (CosignSignature, error) {
 	if _, err := parseStatement(e.Payload); err != nil {
 		return CosignSignature{}, err
 	}
+	var key struct {
+		Hint *struct{} `json:"publicKey"` // untrusted
+	}
+	if err := json.Unmarshal(doc.Material, &key); err != nil {
+		return CosignSignature{}, fmt.Errorf("bundle: %v: %w", err, oci.ErrCorrupt)
+	}
+	if key.Hint != nil {
+		doc.Material = nil
+	}
 	// The pre-authentication encoding of DSSE 1.0.
 	signed := fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(e.Type), e.Type, len(e.Payload), e.Payload)
-	return CosignSignature{Payload: e.Payload, Signature: e.Signatures[0].Sig, Envelope: signed, Keyless: doc.Material.PublicKey == nil}, nil
+	return CosignSignature{Payload: e.Payload, Signature: e.Signatures[0].Sig, Envelope: signed, Certified: doc.Material}, nil
 }
 
 // parseStatement returns the digests of the subjects of a statement that is a signature.

@@ -38,7 +38,7 @@ type CosignSignature struct {
 	Payload   []byte // JSON: see CosignPayload; in a bundle, an in-toto statement
 	Signature []byte // over Payload; in a bundle, over Envelope
 	Envelope  []byte // the signed bytes of a bundle, which include the type of Payload
-	Keyless   bool   // certified by an authority: no long-lived key can check it
+	Certified []byte // of a bundle that no long-lived key can check: its verificationMaterial, JSON
 }
 
 // Signed returns the bytes that the signature covers.
