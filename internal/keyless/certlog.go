@@ -31,11 +31,9 @@ func (r *root) verifyLogged(chains [][]*x509.Certificate) error {
 			break
 		}
 		for _, log := range r.CertLogs {
-			if version != 0 || !bytes.Equal(log.ID.KeyID, id) || !log.Key.ValidFor.includesTime(time.UnixMilli(int64(at))) {
-				continue
-			}
 			for _, chain := range chains {
-				if len(chain) > 1 && verifySignature(log.Key.RawBytes.PublicKey, signedByLog(at, chain[1], without, extensions), signature) == nil {
+				if version == 0 && bytes.Equal(log.ID.KeyID, id) && len(chain) > 1 &&
+					log.verifyByLog(time.UnixMilli(int64(at)), signedByLog(at, chain[1], without, extensions), signature) == nil {
 					return nil
 				}
 			}
@@ -62,31 +60,25 @@ func splitProofs(tbs []byte) (proofs cryptobyte.String, without []byte, err erro
 	var fields []asn1.RawValue
 	var all []pkix.Extension
 	var octets []byte
-	if _, err := asn1.Unmarshal(tbs, &fields); err != nil {
-		return nil, nil, err
-	}
-	last := &fields[len(fields)-1]
-	if _, err := asn1.Unmarshal(last.Bytes, &all); err != nil {
-		return nil, nil, err
+	if _, err = asn1.Unmarshal(tbs, &fields); err == nil {
+		_, err = asn1.Unmarshal(fields[len(fields)-1].Bytes, &all)
 	}
 	isProof := func(x pkix.Extension) bool {
 		return x.Id.Equal(asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 11129, 2, 4, 2})
 	}
 	i := slices.IndexFunc(all, isProof)
-	if i < 0 {
+	if err != nil || i < 0 {
 		return nil, nil, errors.New("none")
 	}
-	if _, err := asn1.Unmarshal(all[i].Value, &octets); err != nil {
-		return nil, nil, err
-	}
-	if list := cryptobyte.String(octets); !list.ReadUint16LengthPrefixed(&proofs) {
+	_, err = asn1.Unmarshal(all[i].Value, &octets)
+	if list := cryptobyte.String(octets); err != nil || !list.ReadUint16LengthPrefixed(&proofs) {
 		return nil, nil, errors.New("no list")
 	}
 	kept, err := asn1.Marshal(slices.DeleteFunc(all, isProof))
-	if err != nil {
-		return nil, nil, err
-	}
+	last := &fields[len(fields)-1]
 	*last = asn1.RawValue{Class: last.Class, Tag: last.Tag, IsCompound: true, Bytes: kept}
-	without, err = asn1.Marshal(fields)
+	if err == nil {
+		without, err = asn1.Marshal(fields)
+	}
 	return proofs, without, err
 }

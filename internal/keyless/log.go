@@ -43,7 +43,6 @@ func (r *root) verifyEntry(e *entry, s Signature) (at time.Time, err error) {
 	if i < 0 || e.Proof == nil && len(promise) == 0 {
 		return at, errors.New("an entry of a log that is not in the trust root, or proves nothing")
 	}
-	key := r.Logs[i].Key
 	if err := checkEntry(e.Body, s); err != nil {
 		return at, err
 	}
@@ -54,24 +53,25 @@ func (r *root) verifyEntry(e *entry, s Signature) (at time.Time, err error) {
 			ID    string `json:"logID"`
 			Index int64  `json:"logIndex"`
 		}{e.Body, e.Time, hex.EncodeToString(e.Log.KeyID), e.Index})
-		if at = time.Unix(e.Time, 0); err != nil || !key.ValidFor.includesTime(at) || verifySignature(key.RawBytes.PublicKey, promised, promise) != nil {
-			return at, errors.New("the log did not promise this entry, or its key is not trusted for that time")
+		at = time.Unix(e.Time, 0)
+		if err == nil {
+			err = r.Logs[i].verifyByLog(at, promised, promise)
+		}
+		if err != nil || e.Proof == nil {
+			return at, err
 		}
 	}
-	if e.Proof == nil {
-		return at, nil
-	}
-	return at, e.checkInclusion(key.RawBytes)
+	return at, e.checkInclusion(&r.Logs[i])
 }
 
 // checkInclusion checks that the entry is below a checkpoint that the log signed: a text of
 // origin, size and hash, an empty line, and signatures, perhaps of witnesses as well.
-func (e *entry) checkInclusion(key publicKey) error {
+func (e *entry) checkInclusion(log *logKey) error {
 	text, signatures, _ := strings.Cut(e.Proof.Checkpoint.Envelope, "\n\n")
 	signed := slices.ContainsFunc(strings.Split(signatures, "\n"), func(line string) bool {
 		words := strings.Split(line, " ") // a dash, a name, four bytes that identify the key with the signature
 		b, err := base64.StdEncoding.DecodeString(words[len(words)-1])
-		return err == nil && len(b) > 4 && verifySignature(key.PublicKey, []byte(text+"\n"), b[4:]) == nil
+		return err == nil && len(b) > 4 && log.verifyByLog(time.Time{}, []byte(text+"\n"), b[4:]) == nil
 	})
 	lines := strings.Split(text, "\n")
 	if !signed || len(lines) < 3 || lines[1] != fmt.Sprint(e.Proof.Size) {
@@ -170,14 +170,13 @@ func (a *authority) verifyToken(token []byte, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	leaf := a.Chain.Certificates[0].RawBytes.Certificate
-	p7.Certificates = []*x509.Certificate{leaf} // not those that the token brings along
+	p7.Certificates = a.Chain[:1] // not those that the token brings along
 	if err := p7.Verify(); err != nil {
 		return err
 	}
-	if signer := p7.GetOnlySigner(); signer == nil || leaf.IsCA {
+	if p7.GetOnlySigner() == nil || a.Chain[0].IsCA {
 		return errors.New("not signed by one authority alone")
 	}
-	_, err = a.verifyChain(leaf, at, x509.ExtKeyUsageTimeStamping)
+	_, err = a.verifyChain(a.Chain[0], at, x509.ExtKeyUsageTimeStamping)
 	return err
 }

@@ -26,15 +26,13 @@ type root struct {
 }
 
 type authority struct {
-	Chain struct {
-		Certificates []struct{ RawBytes certificate }
-	} `json:"certChain"` // the last one is trusted
+	Chain chain  `json:"certChain"` // the last one is trusted
 	Valid period `json:"validFor"`
 }
 
 type logKey struct {
 	Key struct {
-		RawBytes publicKey
+		RawBytes []byte
 		ValidFor period
 	} `json:"publicKey"`
 	ID logID `json:"logId"`
@@ -48,22 +46,22 @@ func (p period) includesTime(t time.Time) bool {
 	return !t.Before(p.Start) && (p.End.IsZero() || !t.After(p.End))
 }
 
-type certificate struct{ *x509.Certificate }
+// chain is a certificate, or several, each with its issuer behind it.
+type chain []*x509.Certificate
 
-func (c *certificate) UnmarshalJSON(b []byte) (err error) {
-	var raw []byte
-	if err = json.Unmarshal(b, &raw); err == nil {
-		c.Certificate, err = x509.ParseCertificate(raw)
+func (c *chain) UnmarshalJSON(b []byte) (err error) {
+	type one struct{ RawBytes []byte }
+	var doc struct {
+		one
+		Certificates []one
 	}
-	return err
-}
-
-type publicKey struct{ crypto.PublicKey }
-
-func (k *publicKey) UnmarshalJSON(b []byte) (err error) {
-	var raw []byte
-	if err = json.Unmarshal(b, &raw); err == nil {
-		k.PublicKey, err = x509.ParsePKIXPublicKey(raw)
+	if err = json.Unmarshal(b, &doc); err == nil {
+		for _, next := range doc.Certificates {
+			doc.RawBytes = append(doc.RawBytes, next.RawBytes...)
+		}
+		if *c, err = x509.ParseCertificates(doc.RawBytes); err == nil && len(*c) != max(1, len(doc.Certificates)) {
+			err = errors.New("not one certificate each")
+		}
 	}
 	return err
 }
@@ -73,14 +71,9 @@ func parseRoot(b []byte) (*root, error) {
 	if err := json.Unmarshal(b, &r); err != nil {
 		return nil, fmt.Errorf("trust root: %w", err)
 	}
-	if !strings.HasPrefix(r.MediaType, "application/vnd.dev.sigstore.trustedroot") || len(r.Authorities) == 0 {
-		return nil, errors.New("not a trust root of Sigstore with a certificate authority")
-	}
-	for _, a := range slices.Concat(r.Clocks, r.Authorities) {
-		missing := func(c struct{ RawBytes certificate }) bool { return c.RawBytes.Certificate == nil }
-		if len(a.Chain.Certificates) == 0 || slices.ContainsFunc(a.Chain.Certificates, missing) {
-			return nil, errors.New("trust root: an authority has no certificate")
-		}
+	empty := func(a authority) bool { return len(a.Chain) == 0 }
+	if !strings.HasPrefix(r.MediaType, "application/vnd.dev.sigstore.trustedroot") || len(r.Authorities) == 0 || slices.ContainsFunc(slices.Concat(r.Authorities, r.Clocks), empty) {
+		return nil, errors.New("not a trust root of Sigstore with certificates of authorities")
 	}
 	return &r, nil
 }
@@ -91,14 +84,23 @@ func (a *authority) verifyChain(c *x509.Certificate, at time.Time, usage x509.Ex
 		return nil, fmt.Errorf("the authority is not trusted for %s", at.UTC().Format(time.RFC3339))
 	}
 	o := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{usage}}
-	for i, one := range a.Chain.Certificates {
-		if i == len(a.Chain.Certificates)-1 {
-			o.Roots.AddCert(one.RawBytes.Certificate)
-		} else {
-			o.Intermediates.AddCert(one.RawBytes.Certificate)
-		}
+	o.Roots.AddCert(a.Chain[len(a.Chain)-1])
+	for _, between := range a.Chain[:len(a.Chain)-1] {
+		o.Intermediates.AddCert(between)
 	}
 	return c.Verify(o)
+}
+
+// verifyByLog checks a signature by the key of a log, which may be trusted for a time only.
+func (l *logKey) verifyByLog(at time.Time, message, signature []byte) error {
+	key, err := x509.ParsePKIXPublicKey(l.Key.RawBytes)
+	if err == nil && !at.IsZero() && !l.Key.ValidFor.includesTime(at) {
+		err = errors.New("the key of the log is not trusted for that time")
+	}
+	if err != nil {
+		return err
+	}
+	return verifySignature(key, message, signature)
 }
 
 // verifySignature checks a signature, with the digest that Sigstore uses for such a key.

@@ -65,24 +65,21 @@ const maxProofs = 32
 // Verify returns who made a signature: the identity, and its issuer.
 func (t *Trust) Verify(s Signature) (string, error) {
 	var m struct {
-		Certificate struct{ RawBytes certificate }
-		Chain       struct {
-			Certificates []struct{ RawBytes certificate }
-		} `json:"x509CertificateChain"` // until version 0.2
-		Entries    []entry `json:"tlogEntries"`
-		Timestamps struct {
+		Certificate chain
+		Chain       chain   `json:"x509CertificateChain"` // until version 0.2
+		Entries     []entry `json:"tlogEntries"`
+		Timestamps  struct {
 			RFC3161 []struct{ SignedTimestamp []byte } `json:"rfc3161Timestamps"`
 		} `json:"timestampVerificationData"`
 	}
 	if err := json.Unmarshal(s.Material, &m); err != nil {
 		return "", fmt.Errorf("bundle: %w", err)
 	}
-	if s.leaf = m.Certificate.RawBytes.Certificate; s.leaf == nil && len(m.Chain.Certificates) > 0 {
-		s.leaf = m.Chain.Certificates[0].RawBytes.Certificate
-	}
-	if s.leaf == nil || len(m.Entries) > maxProofs || len(m.Timestamps.RFC3161) > maxProofs {
+	certificates := slices.Concat(m.Certificate, m.Chain)
+	if len(certificates) == 0 || len(m.Entries) > maxProofs || len(m.Timestamps.RFC3161) > maxProofs {
 		return "", fmt.Errorf("bundle without certificate, or with more than %d proofs", maxProofs)
 	}
+	s.leaf = certificates[0]
 	if err := verifySignature(s.leaf.PublicKey, s.Envelope, s.Bytes); err != nil {
 		return "", err
 	}
