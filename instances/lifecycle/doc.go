@@ -5,14 +5,13 @@
 //
 // # Model
 //
-// A template, of package template, describes what may be launched: a module, its
-// parameters, a lifetime and the owner. A [Record] is one launch, an instance, with the
-// [Run] that is pending or running and those that ended. A [Pool] holds the state of a
-// template whose instances are made in advance. All of it is one [Document].
-// [Machine.Step] makes the next document from it and a [Command]: a request of a caller
-// or an event of the server, with the time and the seed for IDs and nonces. Step also
-// returns effects, which are carried out once the document is stored: an attempt
-// started or cancelled, a notice sent, the rest of a record removed.
+// A template, of package template, describes what may be launched: a module, its parameters, a
+// lifetime and the owner. A [Record] is one launch, an instance, with the [Run] that is pending or
+// running and those that ended. A [Pool] holds the state of a template whose instances are made in
+// advance. All of it is one [Document]. [Machine.Step] makes the next document from it and a
+// [Command]: a request of a caller or an event of the server, with the time and the seed for IDs
+// and nonces. Step also returns effects, which are carried out once the document is stored: an
+// attempt started or cancelled, a notice sent, the rest of a record removed.
 //
 // A given document is never changed. Step copies the maps and records that it changes,
 // so readers keep a consistent copy and a failed commit leaves nothing behind. A
@@ -20,8 +19,7 @@
 //
 // # Rows
 //
-// This table is the life of an instance: row, phase, event, next phase. Comments cite
-// its rows.
+// This table is the life of an instance: row, phase, event, next phase. Comments cite its rows.
 //
 //	1  none | create | provisioning; requested where a request needs approval
 //	2  requested | approve; reject, destroy, cancel, a week passes | provisioning; rejected
@@ -56,10 +54,9 @@
 // needs neither template nor module. Any other pair of phase and event is refused with
 // [ErrPhase] if it is a caller's, and ignored if it is the server's.
 //
-// An instance has at most one run. A run that has to come after a running attempt is
-// kept in Then; the attempt is asked to end, and the other run follows when it has
-// ended or is lost. Only a drift comparison, which changes nothing, is dropped without
-// waiting if no run follows it.
+// An instance has at most one run. A run that has to come after a running attempt is kept in Then;
+// the attempt is asked to end, and the other run follows when it has ended or is lost. Only a drift
+// comparison, which changes nothing, is dropped without waiting if no run follows it.
 //
 // A plan that needs approval is made by an attempt of kind plan, and applied by the
 // next attempt of the same run: it names the plan, and in Planned the attempt that made
@@ -70,12 +67,11 @@
 //
 // # Workspaces
 //
-// The runs of a workspace of tfe.v2 belong to a [Record] too, of a template that cannot
-// be launched (tfe/ORGANIZATION). Such a record has no owner, end or pool, and has
-// separate events (workspace.go); those of instances do not find it. Several of its
-// runs can be open at a time, and one is current: a confirmed plan, else the oldest.
-// While a plan waits for confirmation, only speculative plans and plans saved for later
-// proceed. No run is retried automatically.
+// The runs of a workspace of tfe.v2 belong to a [Record] too, of a template that cannot be launched
+// (tfe/ORGANIZATION). Such a record has no owner, end or pool, and has separate events
+// (workspace.go); those of instances do not find it. Several of its runs can be open at a time, and
+// one is current: a confirmed plan, else the oldest. While a plan waits for confirmation, only
+// speculative plans and plans saved for later proceed. No run is retried automatically.
 //
 // # Guarantees
 //
@@ -94,12 +90,11 @@
 //
 // # Left to the caller
 //
-// Rights are left to the caller, except those that need the record: approval by another
-// person, what only an admin may do, to whom an instance may be offered and who may
-// take it. So are the validation of parameter values, the rate of requests, when to
-// send [ExpireCheck], [Fill], [UpdateCheck] and [Schedule] (a machine without a clock
-// waits for nothing), and whether the clock can be trusted: [ClockHeld] holds back all
-// that takes something away.
+// Rights are left to the caller, except those that need the record: approval by another person,
+// what only an admin may do, to whom an instance may be offered and who may take it. So are the
+// validation of parameter values, the rate of requests, when to send [ExpireCheck], [Fill],
+// [UpdateCheck] and [Schedule] (a machine without a clock waits for nothing), and whether the clock
+// can be trusted: [ClockHeld] holds back all that takes something away.
 //
 // When a template changes, pool members of the old revision are still claimed until
 // their successors exist; those of the newest go first. If the template's limit leaves
@@ -107,10 +102,9 @@
 //
 // # Rejected alternatives
 //
-// A machine for each instance: limits and claims concern many instances, and became two
-// steps with a gap between them. Timers beside the document: they were lost with their
-// process; deadlines are computed from the record instead. An event log from which the
-// document is built: it has to be truncated some day, and the truncated part has to be
-// trusted; the versions of the ledger are that log. Runs as separate records: each end
-// of a run changed two records that had to agree.
+// A machine for each instance: limits and claims concern many instances, and became two steps with
+// a gap between them. Timers beside the document: they were lost with their process; deadlines are
+// computed from the record instead. An event log from which the document is built: it has to be
+// truncated some day, and the truncated part has to be trusted; the versions of the ledger are that
+// log. Runs as separate records: each end of a run changed two records that had to agree.
 package lifecycle

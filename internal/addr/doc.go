@@ -5,14 +5,12 @@
 //
 // # Addresses and names
 //
-// A module is namespace/name/system, a provider is namespace/type or
-// host/namespace/type. The case of letters makes no difference, except in a
-// system, which has no upper case. The clients allow more than an OCI repository
-// name can hold: "___", letters outside ASCII. Such addresses are refused,
-// never escaped, truncated or hashed, so two addresses never share a
-// repository. The only mapped character is ":" before the port of a provider's
-// host, which becomes "_"; host names have no "_", so the mapping is
-// reversible.
+// A module is namespace/name/system, a provider is namespace/type or host/namespace/type. The case
+// of letters makes no difference, except in a system, which has no upper case. The clients allow
+// more than an OCI repository name can hold: "___", letters outside ASCII. Such addresses are
+// refused, never escaped, truncated or hashed, so two addresses never share a repository. The only
+// mapped character is ":" before the port of a provider's host, which becomes "_"; host names have
+// no "_", so the mapping is reversible.
 //
 // # Versions and tags
 //
@@ -23,12 +21,11 @@
 //
 // # Layout
 //
-// A [Layout] has one template per kind of repository. Templates are reversible:
-// [Layout.Parse] turns a repository name into the address that is stored there.
-// [Layout.Validate] refuses templates that are not reversible, and two
-// templates that could produce the same name. The name of the ledger repository
-// also stands for the same name with a number appended. Instances may share a
-// repository, which then identifies only the parts that its template names.
+// A [Layout] has one template per kind of repository. Templates are reversible: [Layout.Parse]
+// turns a repository name into the address that is stored there. [Layout.Validate] refuses
+// templates that are not reversible, and two templates that could produce the same name. The name
+// of the ledger repository also stands for the same name with a number appended. Instances may
+// share a repository, which then identifies only the parts that its template names.
 //
 // # Constraints
 //

@@ -75,6 +75,11 @@ func parseRoot(b []byte) (*root, error) {
 	if !strings.HasPrefix(r.MediaType, "application/vnd.dev.sigstore.trustedroot") || len(r.Authorities) == 0 || slices.ContainsFunc(slices.Concat(r.Authorities, r.Clocks), empty) {
 		return nil, errors.New("not a trust root of Sigstore with certificates of authorities")
 	}
+	for _, l := range slices.Concat(r.Logs, r.CertLogs) {
+		if _, err := x509.ParsePKIXPublicKey(l.Key.RawBytes); err != nil {
+			return nil, fmt.Errorf("trust root: key of a log: %w", err)
+		}
+	}
 	return &r, nil
 }
 
