@@ -156,9 +156,8 @@ func (l Layout) Template(namespace, name string) (string, error) {
 	return l.render(KindTemplate, map[string]string{"namespace": namespace, "name": name}), nil
 }
 
-// Instance returns the repository of the instance id of the template
-// namespace/name, without host, and the workspace of its state there:
-// "default", or the id if instances share the repository.
+// Instance returns the repository of the instance id of the template namespace/name, without host,
+// and the workspace of its state there: "default", or the id if instances share the repository.
 //
 // In the namespace [TemplateReserved] the name is that of a state, and the
 // repository holds the runs of one of its workspaces. The returned workspace is

@@ -223,8 +223,7 @@ func (w *walk) shipsEntry(name string, e fs.DirEntry, at *place) (bool, error) {
 }
 
 // heldBack records whether an entry is held back. A publisher's glob ships it, or an ignore file
-// (named), which does not count below a held-back directory.
-// real is its path without links.
+// (named), which does not count below a held-back directory. real is its path without links.
 func (w *walk) heldBack(name, real string, isDir bool, at *place, named bool) (ships bool, err error) {
 	included, err := w.hold.isIncluded(name, isDir, at.held)
 	switch {

@@ -112,8 +112,7 @@ func collectItems(ctx context.Context, d *depot.Depot, items []Item, o CreateOpt
 	return c.orderBlobs(o.Since)
 }
 
-// policyCheck returns the function that checks a version of the item against
-// the policy.
+// policyCheck returns the function that checks a version of the item against the policy.
 func policyCheck(ctx context.Context, d *depot.Depot, item Item, policy *trust.Policy) (func(context.Context, string, oci.Manifest) error, error) {
 	if policy == nil {
 		return func(context.Context, string, oci.Manifest) error { return nil }, nil

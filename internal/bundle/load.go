@@ -32,18 +32,16 @@ type LoadOptions struct {
 	Images bool
 }
 
-// Load pushes the content that the registry does not have yet below the depot's
-// prefix: blobs, then manifests from the bottom up, version tags and then
-// latest last, so that a visible version has its signatures and its status. A tag that exists with
-// another digest is left unchanged and reported. A version that does not fulfil
-// the policy is reported and gets no tag. A version whose number was withdrawn
-// in the registry is a conflict, as for a publisher, and skipped. A repeated run does only what is
-// missing. Repositories with a version are added to the catalog.
+// Load pushes the content that the registry does not have yet below the depot's prefix: blobs, then
+// manifests from the bottom up, version tags and then latest last, so that a visible version has
+// its signatures and its status. A tag that exists with another digest is left unchanged and
+// reported. A version that does not fulfil the policy is reported and gets no tag. A version whose
+// number was withdrawn in the registry is a conflict, as for a publisher, and skipped. A repeated
+// run does only what is missing. Repositories with a version are added to the catalog.
 //
-// A bundle can write only to repositories of modules and providers below the
-// prefix, and there only versions, their signatures, status and referrers; with
-// LoadOptions.Images also unused tags of images. An entry for anything else is
-// oci.ErrCorrupt, and then nothing is pushed.
+// A bundle can write only to repositories of modules and providers below the prefix, and there only
+// versions, their signatures, status and referrers; with LoadOptions.Images also unused tags of
+// images. An entry for anything else is oci.ErrCorrupt, and then nothing is pushed.
 func Load(ctx context.Context, d *depot.Depot, b *File, o LoadOptions) (Report, error) {
 	if o.Policy != nil {
 		if err := o.Policy.Validate(); err != nil {

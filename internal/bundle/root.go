@@ -95,8 +95,7 @@ func kindOfTag(tag string) (rootKind, bool) {
 	return rootVersion, isVersion(tag)
 }
 
-// ErrImage means that a bundle contains a container image, and images are not
-// requested.
+// ErrImage means that a bundle contains a container image, and images are not requested.
 var ErrImage = errors.New("container image, but images were not requested")
 
 // images is the path of images below the prefix, as in images/okara.

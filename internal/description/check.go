@@ -96,9 +96,8 @@ func (c *configuration) addFailing(at hcl.Range, summary, format string, args ..
 	c.failing = append(c.failing, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(format, args...), Subject: &at})
 }
 
-// findProblems returns the problems of the files of a directory. If one names its language
-// version, it may be for a newer client than those known here, so only syntax
-// errors count.
+// findProblems returns the problems of the files of a directory. If one names its language version,
+// it may be for a newer client than those known here, so only syntax errors count.
 func findProblems(files []parsedFile) (broken, failing hcl.Diagnostics) {
 	c := &configuration{declared: map[string]map[string]bool{"var": {}, "local": {}, "module": {}, "data": {}, "ephemeral": {}}}
 	partly, language := false, false // partly: a file was not read, so its declarations are unknown
@@ -140,8 +139,7 @@ func (c *configuration) addBroken(diags hcl.Diagnostics) {
 	}
 }
 
-// recordDeclarations records the variables and local values, and duplicates among
-// them.
+// recordDeclarations records the variables and local values, and duplicates among them.
 func (c *configuration) recordDeclarations() {
 	first := map[string]hcl.Range{}
 	once := func(f parsedFile, what, name string, at hcl.Range) {

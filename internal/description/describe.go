@@ -159,8 +159,7 @@ func (v *Module) readFirst(dir string, limit int64, names ...string) (name, text
 	return "", ""
 }
 
-// findLicense finds the licence file and identifies the licence if it is a common
-// one.
+// findLicense finds the licence file and identifies the licence if it is a common one.
 func (v *Module) findLicense(dir string) *artifact.DescribedLicense {
 	name, text := v.readFirst(dir, maxLicense, "license", "license.md", "license.txt", "copying")
 	if name == "" {
@@ -179,9 +178,8 @@ func (v *Module) findLicense(dir string) *artifact.DescribedLicense {
 	return &artifact.DescribedLicense{Path: name, SPDX: spdx}
 }
 
-// EncodeDescription encodes d with sorted keys and without white space, and
-// shortens it to its limit: first the readmes, then everything of the
-// submodules except their paths.
+// EncodeDescription encodes d with sorted keys and without white space, and shortens it to its
+// limit: first the readmes, then everything of the submodules except their paths.
 func EncodeDescription(d artifact.ModuleDescription) ([]byte, error) {
 	b, err := canonicalJSON(d)
 	if err != nil || len(b) <= MaxDescription {

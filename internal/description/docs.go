@@ -88,8 +88,7 @@ func (d *Docs) Page(path string) (Page, bool) {
 	return d.Pages[i], true
 }
 
-// ReadDocs reads a packed directory. An error wraps ErrDocs, unless it is an
-// error of r.
+// ReadDocs reads a packed directory. An error wraps ErrDocs, unless it is an error of r.
 func ReadDocs(r io.Reader) (*Docs, error) {
 	gz, err := gzip.NewReader(r)
 	if err != nil {

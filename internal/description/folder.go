@@ -134,8 +134,7 @@ func checkEvaluated(file *hcl.File) error {
 	return nil
 }
 
-// isEvaluated reports whether an argument is evaluated for the description of a
-// module.
+// isEvaluated reports whether an argument is evaluated for the description of a module.
 func isEvaluated(block, argument string) bool {
 	switch block {
 	case "variable", "terraform", "language":

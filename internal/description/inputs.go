@@ -77,16 +77,14 @@ func variableSchema(v *tfconfig.Variable, f variableFlags) schema {
 	return s
 }
 
-// addNull lets the schema accept null. A schema without a type accepts it
-// anyway.
+// addNull lets the schema accept null. A schema without a type accepts it anyway.
 func addNull(s schema) {
 	if t, ok := s["type"].(string); ok {
 		s["type"] = []string{t, "null"}
 	}
 }
 
-// typeSchema translates a type constraint; a constraint that does not parse
-// accepts anything.
+// typeSchema translates a type constraint; a constraint that does not parse accepts anything.
 func typeSchema(source string) schema {
 	t, defaults, ok := parseConstraint(source)
 	if !ok {
@@ -163,8 +161,7 @@ func childDefaults(d *typeexpr.Defaults, key string) *typeexpr.Defaults {
 	return d.Children[key]
 }
 
-// variableFlags holds the arguments of a variable that terraform-config-inspect
-// does not report.
+// variableFlags holds the arguments of a variable that terraform-config-inspect does not report.
 type variableFlags struct {
 	notNullable, ephemeral, constant bool
 	validation                       []validationRule

@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 )
 
-// ErrNoModule means that a directory has no file that tofu or terraform would
-// read.
+// ErrNoModule means that a directory has no file that tofu or terraform would read.
 var ErrNoModule = errors.New("no .tf, .tf.json, .tofu or .tofu.json file")
 
 // ErrOutside means that a module calls another one that is outside of the
@@ -80,16 +79,14 @@ func (v *Module) load(dir string) (*tfconfig.Module, tfconfig.Diagnostics) {
 	}}
 }
 
-// BrokenCall is a call of a local module that will not exist when the package
-// is installed.
+// BrokenCall is a call of a local module that will not exist when the package is installed.
 type BrokenCall struct {
 	Err     error // with file and line; wraps ErrOutside or ErrAbsent
 	Reached bool  // by users of the module in the root or of one in modules/*
 	Target  string
 }
 
-// BrokenCalls returns the broken calls of the package, whose root module is in
-// dir, sorted by file.
+// BrokenCalls returns the broken calls of the package, whose root module is in dir, sorted by file.
 func (v *Module) BrokenCalls(dir string) []BrokenCall {
 	reached := v.reachedFolders(path.Clean(dir))
 	var broken []BrokenCall
@@ -126,9 +123,8 @@ func (v *Module) Called(dir string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(v.dirs)), func(d string) bool { return path.Dir(d) != path.Join(dir, "modules") })
 }
 
-// reachedFolders returns the directories that users of a package reach: the root
-// module, the modules beside it and in the package's own folder modules, and
-// what these call.
+// reachedFolders returns the directories that users of a package reach: the root module, the
+// modules beside it and in the package's own folder modules, and what these call.
 func (v *Module) reachedFolders(root string) map[string]bool {
 	seen := map[string]bool{}
 	queue := []string{root}

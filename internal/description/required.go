@@ -127,8 +127,7 @@ func (w *requirements) addCall(dir string, call *tfconfig.ModuleCall) error {
 	return nil
 }
 
-// folderProblem returns the first error of a directory, with its position in a file
-// if it has one.
+// folderProblem returns the first error of a directory, with its position in a file if it has one.
 func (w *requirements) folderProblem(dir string, diags tfconfig.Diagnostics) error {
 	d := diags[slices.IndexFunc(diags, func(d tfconfig.Diagnostic) bool { return d.Severity == tfconfig.DiagError })]
 	at := w.fileInTree(dir)
@@ -168,8 +167,7 @@ func (w *requirements) add(name string, r *tfconfig.ProviderRequirement, dir str
 	return nil
 }
 
-// spaceConstraint formats one constraint as the clients do in lock files, ">=1.0" as ">=
-// 1.0".
+// spaceConstraint formats one constraint as the clients do in lock files, ">=1.0" as ">= 1.0".
 func spaceConstraint(c string) string {
 	version := strings.TrimLeft(c, "<>=!~ ")
 	if op := strings.TrimSpace(strings.TrimSuffix(c, version)); op != "" && op != "=" {

@@ -39,9 +39,8 @@
 //	path or file:// of age identities     their recipients              an age file
 //	path or file:// of 32 bytes           file:<16 hex of SHA-256>      nonce, AES-256-GCM
 //
-// A key file contains its 32 bytes raw, in hexadecimal or in base64. Like a
-// file of age identities it must not be readable by group or others. An age
-// recipient alone can seal but not open.
+// A key file contains its 32 bytes raw, in hexadecimal or in base64. Like a file of age identities
+// it must not be readable by group or others. An age recipient alone can seal but not open.
 //
 // Open tries the wraps whose id belongs to one of the configured keys, and for
 // the key services also wraps of the same service under another name (an alias
@@ -57,8 +56,7 @@
 //
 // # Alternatives considered
 //
-// An age file for everything: it has no associated data, so sealed states could
-// be exchanged between workspaces. A key service for the whole state: their
-// size limits are a few KiB. One data key per repository: its loss would expose
-// every version, and nonces would have to be counted.
+// An age file for everything: it has no associated data, so sealed states could be exchanged
+// between workspaces. A key service for the whole state: their size limits are a few KiB. One data
+// key per repository: its loss would expose every version, and nonces would have to be counted.
 package envelope

@@ -47,10 +47,9 @@ func (s *Set) Has(d digest.Digest) bool { return s.digests[d] }
 // Size returns the approximate memory of the set, in bytes.
 func (s *Set) Size() int { return 256 + 128*(len(s.tags)+len(s.digests)) }
 
-// Of returns the content of version v, whose manifest is root. l is the list of
-// its repository. Missing manifests are skipped. After a thousand manifests the
-// rest is skipped too: any publisher may add reports without limit, and these
-// must not make the version unreadable.
+// Of returns the content of version v, whose manifest is root. l is the list of its repository.
+// Missing manifests are skipped. After a thousand manifests the rest is skipped too: any publisher
+// may add reports without limit, and these must not make the version unreadable.
 func Of(ctx context.Context, r *oci.Repo, root digest.Digest, v addr.Version, l *depot.Listing) (*Set, error) {
 	s := &Set{tags: tagsAbout(v, l), digests: map[digest.Digest]bool{}}
 	for _, e := range l.Events {
@@ -91,8 +90,7 @@ func (s *Set) addPieces(pieces []oci.Descriptor) {
 	}
 }
 
-// tagsAbout returns the tags that are about a version according to their name or
-// event.
+// tagsAbout returns the tags that are about a version according to their name or event.
 func tagsAbout(v addr.Version, l *depot.Listing) []string {
 	tags := []string{v.Tag()}
 	for _, e := range l.Events {

@@ -22,8 +22,7 @@ const (
 	maxPackageFiles = 10_000
 	maxPackageBytes = 4 << 30 // uncompressed
 
-	// A plugin expands to three or four times its zip, a bomb to a thousand
-	// times.
+	// A plugin expands to three or four times its zip, a bomb to a thousand times.
 	maxPackageExpansion = 50
 	minPackageBytes     = 1 << 20 // size to which any zip may expand
 )
@@ -43,8 +42,7 @@ func HashPackage(ctx context.Context, r io.ReaderAt, size int64, typ string, p a
 	if len(z.File) > maxPackageFiles {
 		return "", fmt.Errorf("%d files, at most %d: %w", len(z.File), maxPackageFiles, oci.ErrTooLarge)
 	}
-	// Inflating is most of the work here, and this library takes a third less
-	// time.
+	// Inflating is most of the work here, and this library takes a third less time.
 	z.RegisterDecompressor(zip.Deflate, flate.NewReader)
 	files := map[string]*zip.File{}
 	key := func(name string) string { return name }

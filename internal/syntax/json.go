@@ -19,8 +19,7 @@ func checkJSON(src []byte, name string) ([]byte, error) {
 	if atLeastTokens(src) > maxTokens {
 		return nil, refusedAt(hcl.Range{Filename: name, Start: hcl.InitialPos}, "more than %d tokens", maxTokens)
 	}
-	// Unmarshal checks all of the text before it starts, and returns the
-	// position of an error.
+	// Unmarshal checks all of the text before it starts, and returns the position of an error.
 	if err := json.Unmarshal(src, new(json.RawMessage)); err != nil {
 		at := hcl.InitialPos
 		if e, ok := errors.AsType[*json.SyntaxError](err); ok {

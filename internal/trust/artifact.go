@@ -61,8 +61,7 @@ func (x *verifier) verifyModule(ctx context.Context) error {
 	return nil
 }
 
-// contentDigest unpacks an archive and packs it again to compute its content
-// digest.
+// contentDigest unpacks an archive and packs it again to compute its content digest.
 func contentDigest(ctx context.Context, r *oci.Repo, layer oci.Descriptor) (_ string, err error) {
 	dir, remove, err := files.TempDir("")
 	if err != nil {
@@ -84,8 +83,7 @@ func contentDigest(ctx context.Context, r *oci.Repo, layer oci.Descriptor) (_ st
 	return tree.ContentDigest(ctx)
 }
 
-// fetchTemp copies a verified blob to a temporary file. The caller must call
-// done.
+// fetchTemp copies a verified blob to a temporary file. The caller must call done.
 func fetchTemp(ctx context.Context, r *oci.Repo, blob oci.Descriptor) (file *os.File, done func(), err error) {
 	file, done, err = files.TempFile("")
 	if err != nil {
@@ -203,8 +201,7 @@ func (x *verifier) platforms(ctx context.Context, index artifact.ProviderIndex, 
 	return nil
 }
 
-// zip returns the zip of a platform, read from its manifest unless the index is
-// trusted.
+// zip returns the zip of a platform, read from its manifest unless the index is trusted.
 func (x *verifier) zip(ctx context.Context, p artifact.ProviderPlatform) (oci.Descriptor, error) {
 	if x.o.Lean && p.Zh != "" && p.Size > 0 {
 		return oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, p.Zh), Size: p.Size}, nil
@@ -244,8 +241,7 @@ func (x *verifier) protocols(index artifact.ProviderIndex, md artifact.ProviderM
 	return nil
 }
 
-// verifyTemplate accepts a valid template manifest. The reader of the template checks
-// its content.
+// verifyTemplate accepts a valid template manifest. The reader of the template checks its content.
 func (x *verifier) verifyTemplate(context.Context) error {
 	t, err := artifact.ParseTemplate(x.Manifest)
 	if err == nil && (t.Name != x.Item.Template || t.Version != x.Version) {

@@ -38,8 +38,7 @@ func ExpiryWarning(k signing.PublicKey, now time.Time) []string {
 	return []string{fmt.Sprintf("signing key %s expires on %s", k.ID, k.Expires.Format(time.DateOnly))}
 }
 
-// ServedKeys returns the keys in the form of the provider protocol, without
-// duplicates.
+// ServedKeys returns the keys in the form of the provider protocol, without duplicates.
 func ServedKeys(keys []signing.PublicKey, now time.Time) []artifact.SigningKey {
 	signing.SortKeys(keys, now)
 	seen := map[string]bool{}

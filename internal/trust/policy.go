@@ -11,8 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 )
 
-// PolicyFiles is a policy as users write it: on a command line or in a
-// configuration file.
+// PolicyFiles is a policy as users write it: on a command line or in a configuration file.
 type PolicyFiles struct {
 	OpenPGP []string // files of armored public keys to trust
 	Cosign  []string // files of ECDSA public keys to trust

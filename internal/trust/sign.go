@@ -16,9 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// SignCosign adds a cosign-compatible signature to a version and returns its
-// manifest. If the key has already signed the version, nothing changes and the
-// descriptor is zero.
+// SignCosign adds a cosign-compatible signature to a version and returns its manifest. If the key
+// has already signed the version, nothing changes and the descriptor is zero.
 func SignCosign(ctx context.Context, s Subject, key *ecdsa.PrivateKey) (oci.Descriptor, error) {
 	r := s.Repository
 	subject := s.Manifest.Descriptor
@@ -42,11 +41,10 @@ func SignCosign(ctx context.Context, s Subject, key *ecdsa.PrivateKey) (oci.Desc
 	return evidence.AddCosignSignature(ctx, r, subject, evidence.CosignSignature{Payload: payload, Signature: signature})
 }
 
-// SignProvider signs SHA256SUMS of an existing version. The new signature is
-// added to the existing ones; with replace it replaces them, for a key that
-// must no longer count. The index does not change: a status event holds
-// signature and keys. If the key has already signed the version and replace is
-// not set, nothing changes and the event is zero.
+// SignProvider signs SHA256SUMS of an existing version. The new signature is added to the existing
+// ones; with replace it replaces them, for a key that must no longer count. The index does not
+// change: a status event holds signature and keys. If the key has already signed the version and
+// replace is not set, nothing changes and the event is zero.
 func SignProvider(ctx context.Context, s Subject, key *signing.Key, replace bool) (evidence.StatusEvent, error) {
 	index, err := artifact.ParseProviderIndex(s.Manifest)
 	if err != nil {

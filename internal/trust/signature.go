@@ -104,8 +104,7 @@ func cosignSignature(s Subject, c evidence.CosignSignature, o Policy) Signature 
 	return out
 }
 
-// openPGPSignatures returns the signatures over SHA256SUMS, by the keys that
-// are stored beside it.
+// openPGPSignatures returns the signatures over SHA256SUMS, by the keys that are stored beside it.
 func openPGPSignatures(md artifact.ProviderMetadata, o Policy) []Signature {
 	var out []Signature
 	for _, stored := range md.Keys {

@@ -77,8 +77,7 @@ func (s Subject) referrers() *evidence.Referrers {
 	return &evidence.Referrers{Repo: s.Repository, Subject: s.Manifest.Descriptor}
 }
 
-// Status returns the status of the version and its manifest according to the
-// events.
+// Status returns the status of the version and its manifest according to the events.
 func (s Subject) Status() evidence.Status {
 	return evidence.FoldStatus(s.Events, s.Version.String(), s.Manifest.Digest)
 }
@@ -113,8 +112,7 @@ func Verify(ctx context.Context, s Subject, o Policy) ([]Check, error) {
 	return x.checks, nil
 }
 
-// Fulfils checks a version that is about to be used against a policy; nil means
-// no policy.
+// Fulfils checks a version that is about to be used against a policy; nil means no policy.
 func Fulfils(ctx context.Context, s Subject, policy *Policy) error {
 	if policy == nil {
 		return nil

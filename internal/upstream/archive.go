@@ -29,14 +29,12 @@ func hasArchiveName(p string) bool {
 	return false
 }
 
-// Archive starts the download of an archive location. The caller must close the
-// body. If the location has a checksum and the bytes do not match it, the read
-// ends with oci.ErrCorrupt.
+// Archive starts the download of an archive location. The caller must close the body. If the
+// location has a checksum and the bytes do not match it, the read ends with oci.ErrCorrupt.
 //
-// An address that does not name an archive may answer with the address of the
-// module, as go-getter's HTTP protocol describes: in the header X-Terraform-Get,
-// or in the element <meta name="terraform-get" content="..."> of a page. Then
-// there is no body, and next is that location.
+// An address that does not name an archive may answer with the address of the module, as
+// go-getter's HTTP protocol describes: in the header X-Terraform-Get, or in the element <meta
+// name="terraform-get" content="..."> of a page. Then there is no body, and next is that location.
 func (c *Client) Archive(ctx context.Context, l Location) (body io.ReadCloser, next *Location, err error) {
 	u := *l.URL
 	if l.Asked {

@@ -20,9 +20,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Maximum sizes of an origin's answers, in bytes. They are far above the
-// answers of the public registries: their longest version list has 400 KiB, a
-// SHA256SUMS of 20 platforms 3 KiB.
+// Maximum sizes of an origin's answers, in bytes. They are far above the answers of the public
+// registries: their longest version list has 400 KiB, a SHA256SUMS of 20 platforms 3 KiB.
 const (
 	maxJSON    = 2 << 20
 	maxSums    = 1 << 20
@@ -117,8 +116,7 @@ func (c *Client) sendGet(ctx context.Context, u *url.URL, auth bool) (*http.Resp
 	return nil, fmt.Errorf("asking %s: %s: %w", formatURL(u), resp.Status, statusError(resp.StatusCode))
 }
 
-// formatURL formats a URL without user, password and query: a signed URL is a
-// secret.
+// formatURL formats a URL without user, password and query: a signed URL is a secret.
 func formatURL(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }

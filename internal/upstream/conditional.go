@@ -15,16 +15,14 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Bounds of the cache of [Lists]: a page of 100 tags has 60 KiB, and a tenth of
-// that compressed.
+// Bounds of the cache of [Lists]: a page of 100 tags has 60 KiB, and a tenth of that compressed.
 const (
 	maxListBody = 1 << 20
 	maxLists    = 32 << 20 // compressed, in total
 )
 
-// Lists caches JSON lists with their ETags. A repeated request through one of
-// its transports becomes a conditional request, and the cached list is the
-// answer if nothing has changed.
+// Lists caches JSON lists with their ETags. A repeated request through one of its transports
+// becomes a conditional request, and the cached list is the answer if nothing has changed.
 type Lists struct {
 	salt [16]byte
 
@@ -143,8 +141,7 @@ func (l *Lists) keep(key listKey, resp *http.Response) (*http.Response, error) {
 	return resp, nil
 }
 
-// add caches a list and evicts others if there is no room; those are then
-// requested in full.
+// add caches a list and evicts others if there is no room; those are then requested in full.
 func (l *Lists) add(key listKey, k keptList) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

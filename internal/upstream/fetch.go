@@ -25,8 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxRefs bounds the list of references of a repository, in bytes: about
-// 100,000 references.
+// maxRefs bounds the list of references of a repository, in bytes: about 100,000 references.
 const maxRefs = 16 << 20
 
 // fetched is a pack in a file, and the requested hash.

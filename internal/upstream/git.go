@@ -33,8 +33,7 @@ const (
 
 // Git reads modules from git repositories.
 type Git struct {
-	// Token returns the HTTPS token for a host; "" is anonymous. SSH uses the
-	// user's agent.
+	// Token returns the HTTPS token for a host; "" is anonymous. SSH uses the user's agent.
 	Token TokenFunc
 	Guard *Guard // nil: any address
 
@@ -129,11 +128,10 @@ func (g *Git) Tags(ctx context.Context, l Location) ([]Tag, error) {
 	return tags, nil
 }
 
-// Checkout writes the tree of l.Ref (a tag, branch or full commit; "" is the
-// default branch) into dir, which must be empty, and returns the commit. It
-// fetches one commit, or the whole history if a commit is named and the server
-// does not serve commits by hash. A child process unpacks the received pack,
-// see [Child]. Submodules, whose folders are empty, and LFS content are not fetched.
+// Checkout writes the tree of l.Ref (a tag, branch or full commit; "" is the default branch) into
+// dir, which must be empty, and returns the commit. It fetches one commit, or the whole history if
+// a commit is named and the server does not serve commits by hash. A child process unpacks the
+// received pack, see [Child]. Submodules, whose folders are empty, and LFS content are not fetched.
 func (g *Git) Checkout(ctx context.Context, l Location, dir string) (string, error) {
 	if err := g.checkLocation(ctx, l); err != nil {
 		return "", fmt.Errorf("fetching %s: %w", Redact(l.URL.String()), err)
@@ -201,8 +199,7 @@ func boundTree(repo *git.Repository, hash plumbing.Hash, limit int64) error {
 	}
 }
 
-// refNames returns the references that a short name can mean, tags first as in
-// git itself.
+// refNames returns the references that a short name can mean, tags first as in git itself.
 func refNames(ref string) []plumbing.ReferenceName {
 	switch {
 	case ref == "", plumbing.IsHash(ref):

@@ -22,25 +22,22 @@ import (
 )
 
 const (
-	// maxWait is the longest wait of a call for GitHub's rate limit, which is
-	// counted per hour.
+	// maxWait is the longest wait of a call for GitHub's rate limit, which is counted per hour.
 	maxWait = time.Hour
 	// maxPauseSeconds is the longest pause that is accepted from GitHub.
 	maxPauseSeconds = 24 * 60 * 60
 
-	// maxGitHubPage bounds an answer, in bytes. A release has its notes and
-	// about two kilobytes for each file, so a hundred releases of a provider
-	// have several megabytes.
+	// maxGitHubPage bounds an answer, in bytes. A release has its notes and about two kilobytes for
+	// each file, so a hundred releases of a provider have several megabytes.
 	maxGitHubPage = 32 << 20
 
 	jsonOfGitHub    = "application/vnd.github+json"
 	versionOfGitHub = "2022-11-28" // of the API, https://docs.github.com/en/rest/about-the-rest-api/api-versions
 )
 
-// GitHub reads tags, releases and trees with GitHub's REST API. Repeated lists
-// are conditional requests: an unchanged list costs no quota. A call that
-// reaches the rate limit waits until GitHub's reset time, or fails at once if
-// its context ends before that.
+// GitHub reads tags, releases and trees with GitHub's REST API. Repeated lists are conditional
+// requests: an unchanged list costs no quota. A call that reaches the rate limit waits until
+// GitHub's reset time, or fails at once if its context ends before that.
 type GitHub struct {
 	http  *http.Client
 	api   *url.URL // its path ends with a slash
@@ -87,8 +84,7 @@ func (g *GitHub) Tags(ctx context.Context, owner, name string) ([]Tag, error) {
 	return tags, nil
 }
 
-// githubTag is defined in
-// https://docs.github.com/en/rest/repos/repos#list-repository-tags.
+// githubTag is defined in https://docs.github.com/en/rest/repos/repos#list-repository-tags.
 type githubTag struct {
 	Name   string `json:"name"`
 	Commit struct {
@@ -111,8 +107,7 @@ func (g *GitHub) Releases(ctx context.Context, owner, name string) ([]Tag, error
 	return tags, nil
 }
 
-// githubRelease is defined in
-// https://docs.github.com/en/rest/releases/releases#list-releases.
+// githubRelease is defined in https://docs.github.com/en/rest/releases/releases#list-releases.
 type githubRelease struct {
 	Tag   string `json:"tag_name"`
 	Draft bool   `json:"draft"`
@@ -142,9 +137,8 @@ func eachOf[T any](ctx context.Context, g *GitHub, owner, name, list string, f f
 	return nil
 }
 
-// followingPage returns the number of the next page in a Link header (RFC
-// 8288), and 0 after the last. Nothing else of the URL is used, because it is
-// untrusted.
+// followingPage returns the number of the next page in a Link header (RFC 8288), and 0 after the
+// last. Nothing else of the URL is used, because it is untrusted.
 func followingPage(h http.Header, page int) int {
 	for link := range strings.SplitSeq(h.Get("Link"), ",") {
 		target, parameters, _ := strings.Cut(link, ">")
@@ -277,8 +271,7 @@ func (g *GitHub) askOnce(ctx context.Context, q question, token string, answered
 	return err
 }
 
-// requiredPause returns the pause that GitHub required when it last refused an owner's
-// requests.
+// requiredPause returns the pause that GitHub required when it last refused an owner's requests.
 func (g *GitHub) requiredPause(owner, token string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -306,8 +299,7 @@ func (e *rateLimitError) Error() string {
 
 func (e *rateLimitError) Unwrap() error { return oci.ErrRateLimited }
 
-// RateLimitPause returns how long GitHub refuses requests, if err is such a
-// refusal.
+// RateLimitPause returns how long GitHub refuses requests, if err is such a refusal.
 func RateLimitPause(err error) (time.Duration, bool) {
 	e, ok := errors.AsType[*rateLimitError](err)
 	if !ok {
@@ -316,8 +308,7 @@ func RateLimitPause(err error) (time.Duration, bool) {
 	return max(time.Until(e.until), 0), true
 }
 
-// refusalError returns the error for a refusal, with GitHub's message and a
-// sentinel.
+// refusalError returns the error for a refusal, with GitHub's message and a sentinel.
 func refusalError(resp *http.Response) error {
 	answer := struct {
 		Message       string `json:"message"`
@@ -332,8 +323,7 @@ func refusalError(resp *http.Response) error {
 	return fmt.Errorf("GitHub says %q (%s): %w", message, resp.Status, statusError(resp.StatusCode))
 }
 
-// limitedUntil returns the time from which requests are allowed again,
-// according to
+// limitedUntil returns the time from which requests are allowed again, according to
 // https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#exceeding-the-rate-limit.
 func limitedUntil(resp *http.Response, documentation string) (time.Time, bool) {
 	if resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusTooManyRequests {

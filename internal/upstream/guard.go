@@ -24,23 +24,20 @@ import (
 // maxRedirects is the limit of the clients of these protocols.
 const maxRedirects = 5
 
-// Guard keeps a server that fetches on behalf of its clients away from hosts
-// that only the server can reach: loopback, private, link-local and other
-// addresses that no public origin has. Without it a client could make the
-// server send requests to its neighbours, or to the metadata service of its
-// cloud.
+// Guard keeps a server that fetches on behalf of its clients away from hosts that only the server
+// can reach: loopback, private, link-local and other addresses that no public origin has. Without
+// it a client could make the server send requests to its neighbours, or to the metadata service of
+// its cloud.
 //
-// It checks the dialled address after the name was resolved, so a name that
-// resolves to such an address, immediately or later, and a redirect to one are
-// refused. Behind an HTTP proxy, which resolves names itself, it can check only
-// literal addresses and loopback names.
+// It checks the dialled address after the name was resolved, so a name that resolves to such an
+// address, immediately or later, and a redirect to one are refused. Behind an HTTP proxy, which
+// resolves names itself, it can check only literal addresses and loopback names.
 type Guard struct {
 	mu      sync.RWMutex // guards private
 	private []string
 }
 
-// NewGuard returns a guard that exempts the hosts in private, each a HOST or
-// HOST:PORT as in a URL.
+// NewGuard returns a guard that exempts the hosts in private, each a HOST or HOST:PORT as in a URL.
 func NewGuard(private []string) *Guard { return &Guard{private: slices.Clone(private)} }
 
 // Named exempts hosts that the administrator has named as origins, each only
@@ -71,8 +68,7 @@ func (g *Guard) Client(transport http.RoundTripper) *http.Client {
 	return &http.Client{Transport: g.Transport(transport), CheckRedirect: checkRedirect}
 }
 
-// Transport refuses hosts that a proxy would hide from Dial. next must connect
-// with Dial.
+// Transport refuses hosts that a proxy would hide from Dial. next must connect with Dial.
 func (g *Guard) Transport(next http.RoundTripper) http.RoundTripper { return guarded{g, next} }
 
 // Check refuses a host that resolves to a non-public address. It is for

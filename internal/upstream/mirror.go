@@ -100,10 +100,9 @@ func (m *NetworkMirror) Package(ctx context.Context, p addr.Provider, v addr.Ver
 	return pkg, nil
 }
 
-// FilesystemMirror is a directory written by `providers mirror`, in the packed
-// layout HOSTNAME/NAMESPACE/TYPE/terraform-provider-TYPE_VERSION_OS_ARCH.zip.
-// Packages of the unpacked layout are ignored: zipping them again would change
-// their hash in lock files.
+// FilesystemMirror is a directory written by `providers mirror`, in the packed layout
+// HOSTNAME/NAMESPACE/TYPE/terraform-provider-TYPE_VERSION_OS_ARCH.zip. Packages of the unpacked
+// layout are ignored: zipping them again would change their hash in lock files.
 type FilesystemMirror struct {
 	FS fs.FS
 }

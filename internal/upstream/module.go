@@ -37,9 +37,8 @@ func (r *ModuleRegistry) modulesURL(ctx context.Context) (*url.URL, error) {
 	return r.Client.discoverService(ctx, r.Host, "modules.v1")
 }
 
-// Versions lists the versions that okara can store, highest first; those that
-// differ only after "+" in the origin's order. An unknown module gives
-// oci.ErrNotFound.
+// Versions lists the versions that okara can store, highest first; those that differ only after "+"
+// in the origin's order. An unknown module gives oci.ErrNotFound.
 func (r *ModuleRegistry) Versions(ctx context.Context, m addr.Module) ([]addr.Version, error) {
 	base, err := r.modulesURL(ctx)
 	if err != nil {
@@ -201,9 +200,8 @@ func ParseLocation(s string) (Location, error) {
 	return l, nil
 }
 
-// parseChecksum parses the argument checksum of an archive: a hash with or
-// without the name of its algorithm. The fetcher of the tools also accepts md5,
-// sha1 and files of checksums.
+// parseChecksum parses the argument checksum of an archive: a hash with or without the name of its
+// algorithm. The fetcher of the tools also accepts md5, sha1 and files of checksums.
 func parseChecksum(s string) (digest.Digest, error) {
 	if s == "" {
 		return "", nil
@@ -221,9 +219,8 @@ func parseChecksum(s string) (digest.Digest, error) {
 	return d, nil
 }
 
-// gitScheme reports whether the URL of a git repository is acceptable from an
-// untrusted origin: not a local path, nor one that runs a command. Without TLS
-// only loopback is accepted.
+// gitScheme reports whether the URL of a git repository is acceptable from an untrusted origin: not
+// a local path, nor one that runs a command. Without TLS only loopback is accepted.
 func gitScheme(u *url.URL) bool {
 	encrypted := u.Scheme == "https" || u.Scheme == "ssh"
 	onThisMachine := u.Scheme == "http" && netaddr.IsLoopback(u.Hostname())
@@ -251,8 +248,7 @@ func cutForced(s string) (forced, rest string, ok bool) {
 	return "", s, false
 }
 
-// expandShorthand expands the shorthands github.com/…, bitbucket.org/… and
-// git@host:path.
+// expandShorthand expands the shorthands github.com/…, bitbucket.org/… and git@host:path.
 func expandShorthand(s string) string {
 	if host, rest, ok := strings.Cut(s, "/"); ok && (host == "github.com" || host == "gitlab.com" || host == "bitbucket.org") {
 		parts := strings.SplitN(rest, "/", 3)

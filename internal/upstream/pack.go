@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxObjects bounds the objects of a pack, each of which takes memory during
-// indexing.
+// maxObjects bounds the objects of a pack, each of which takes memory during indexing.
 const maxObjects = 1_000_000
 
 // checkPack reads a pack (gitformat-pack, version 2) and bounds the total size
@@ -100,8 +99,7 @@ func (s *packSum) takeBytes(n uint64) error {
 	return nil
 }
 
-// content reads an object to its end. For a delta it adds the size of the
-// result.
+// content reads an object to its end. For a delta it adds the size of the result.
 func (s *packSum) content(kind byte, size uint64) error {
 	if err := s.inflate(); err != nil {
 		return badPack("an object is not compressed")

@@ -19,8 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Package is one provider package at its origin, with the properties that the
-// origin announces.
+// Package is one provider package at its origin, with the properties that the origin announces.
 type Package struct {
 	Platform addr.Platform
 	Filename string // terraform-provider-{type}_{version}_{os}_{arch}.zip
@@ -89,9 +88,8 @@ func (r *Registry) readVersions(ctx context.Context, p addr.Provider) (versionsD
 	return doc, nil
 }
 
-// Versions lists the versions that okara can store, highest first. 1.0 is
-// 1.0.0, as to the tools. An unknown provider gives
-// oci.ErrNotFound.
+// Versions lists the versions that okara can store, highest first. 1.0 is 1.0.0, as to the tools.
+// An unknown provider gives oci.ErrNotFound.
 func (r *Registry) Versions(ctx context.Context, p addr.Provider) ([]addr.Version, error) {
 	doc, err := r.readVersions(ctx, p)
 	if err != nil {
@@ -106,10 +104,9 @@ func (r *Registry) Versions(ctx context.Context, p addr.Provider) ([]addr.Versio
 	return sortVersions(out), nil
 }
 
-// Platforms lists the platforms that the registry announces for v. A registry
-// need not announce any, and okara does not for versions that it has not read
-// yet: then packages are requested until one exists, whose answer names the
-// other platforms.
+// Platforms lists the platforms that the registry announces for v. A registry need not announce
+// any, and okara does not for versions that it has not read yet: then packages are requested until
+// one exists, whose answer names the other platforms.
 func (r *Registry) Platforms(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
 	out, err := r.listedPlatforms(ctx, p, v)
 	if err == nil && len(out) == 0 {
@@ -118,8 +115,7 @@ func (r *Registry) Platforms(ctx context.Context, p addr.Provider, v addr.Versio
 	return sortPlatforms(out), err
 }
 
-// listedPlatforms returns the platforms of v in the list of versions, which may have
-// none.
+// listedPlatforms returns the platforms of v in the list of versions, which may have none.
 func (r *Registry) listedPlatforms(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
 	doc, err := r.readVersions(ctx, p)
 	if err != nil {

@@ -16,9 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// Repository reads providers from OCI repositories: okara's own, or any that
-// OpenTofu's oci_mirror can read. It caches the index of each version, so that
-// twelve platforms take one request.
+// Repository reads providers from OCI repositories: okara's own, or any that OpenTofu's oci_mirror
+// can read. It caches the index of each version, so that twelve platforms take one request.
 type Repository struct {
 	repo func(p addr.Provider) (*oci.Repo, error)
 

@@ -83,8 +83,7 @@ func (g *Git) reachRepository(ctx context.Context, l Location) (where string, au
 	return u.String(), g.SSH.publicKeyAuth(user, address), done, nil
 }
 
-// openTunnel forwards connections to address through the guard, until done is
-// called or ctx ends.
+// openTunnel forwards connections to address through the guard, until done is called or ctx ends.
 func (g *Git) openTunnel(ctx context.Context, address string) (local string, done func(), err error) {
 	dial := (&net.Dialer{}).DialContext
 	if g.Guard != nil {
@@ -125,8 +124,7 @@ func (g *Git) openTunnel(ctx context.Context, address string) (local string, don
 	return listener.Addr().String(), cancel, nil
 }
 
-// forward copies until either side or ctx ends, or too many bytes were
-// received.
+// forward copies until either side or ctx ends, or too many bytes were received.
 func (g *Git) forward(ctx context.Context, in, out net.Conn) {
 	end := func() {
 		_ = in.Close()

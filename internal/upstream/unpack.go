@@ -52,9 +52,8 @@ func unpackKinds() map[string]error {
 	return map[string]error{"large": oci.ErrTooLarge, "missing": oci.ErrNotFound, "corrupt": oci.ErrCorrupt}
 }
 
-// unpack has a child process write the tree of a commit into dir, and returns
-// the commit. The child has no secrets, sends no requests, and has bounded
-// memory and time.
+// unpack has a child process write the tree of a commit into dir, and returns the commit. The child
+// has no secrets, sends no requests, and has bounded memory and time.
 func (g *Git) unpack(ctx context.Context, order unpackOrder) (string, error) {
 	if os.Getenv(childEnv) != "" {
 		return "", errors.New("this program cannot unpack repositories: unknown command " + UnpackCommand)
