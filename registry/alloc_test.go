@@ -4,9 +4,16 @@ package registry_test
 
 import (
 	"fmt"
+	"log/slog"
+	"maps"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync/atomic"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -22,8 +29,8 @@ func (d *discard) Header() http.Header         { return d.h }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(status int)      { d.status = status }
 
-// warmAllocations is the most of a warm answer; it may only fall.
-const warmAllocations = 48
+// warmAllocations is the most of a warm answer, with its audit record; it may only fall.
+const warmAllocations = 49
 
 // TestWarmAllocations checks that a warm answer is copied, not created: its
 // cost does not grow with the number of versions and rights.
@@ -32,6 +39,7 @@ const warmAllocations = 48
 func TestWarmAllocations(t *testing.T) {
 	cost := func(versions, scopes int) map[string]float64 {
 		f := newFront(t, func(o *server.Options) {
+			o.Audit = slog.New(auditlog.New(auditlog.Options{}).Handler(nil))
 			o.Access.Tokens = append(o.Access.Tokens, newToken(t, readerToken))
 			for range scopes {
 				o.Access.Tokens[0].Scopes = append(o.Access.Tokens[0].Scopes, must.Fixed(rights.ParseScope("read:*:none/**")))
@@ -68,4 +76,59 @@ func TestWarmAllocations(t *testing.T) {
 			t.Errorf("%s: %.0f allocations with 30 versions and 100 rights, %.0f with one", path, n, few[path])
 		}
 	}
+}
+
+// calls counts what reaches the system for the connections of a server.
+type calls struct {
+	net.Listener
+	reads, writes atomic.Int64
+}
+
+func (c *calls) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	return countedConn{conn, c}, err
+}
+
+type countedConn struct {
+	net.Conn
+	of *calls
+}
+
+func (c countedConn) Read(p []byte) (int, error) {
+	c.of.reads.Add(1)
+	return c.Conn.Read(p)
+}
+
+func (c countedConn) Write(p []byte) (int, error) {
+	c.of.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+// TestWarmCalls: a warm list, which is recorded, takes as many system calls as a bare handler that
+// sends the same bytes, and a bounded number of allocations more.
+func TestWarmCalls(t *testing.T) {
+	f := newFront(t, func(o *server.Options) { o.Audit = slog.New(auditlog.New(auditlog.Options{}).Handler(nil)) })
+	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	const path = "/v1/modules/net/vpc/aws/versions"
+	warm, body := ask(t, http.MethodGet, f.url(t, path))
+	bare := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		maps.Copy(w.Header(), warm.Header)
+		_, _ = w.Write(body) // an error means that the client is gone
+	})
+	cost := func(h http.Handler) (reads, writes int64, allocations float64) {
+		web := httptest.NewUnstartedServer(h)
+		count := &calls{Listener: web.Listener}
+		web.Listener = count
+		web.Start()
+		defer web.Close()
+		u := must.Fixed(url.Parse(web.URL + path))
+		allocations = testing.AllocsPerRun(100, func() { ask(t, http.MethodGet, u) })
+		return count.reads.Load(), count.writes.Load(), allocations
+	}
+	reads, writes, own := cost(f.handler)
+	bareReads, bareWrites, least := cost(bare)
+	if reads > bareReads+10 || writes > bareWrites || own-least > warmAllocations {
+		t.Errorf("%d reads, %d writes and %.0f allocations; bare %d, %d and %.0f", reads, writes, own, bareReads, bareWrites, least)
+	}
+	t.Logf("%.0f allocations of client and server, bare %.0f", own, least)
 }

@@ -93,8 +93,10 @@ func Local(h http.Handler, names ...string) http.Handler {
 
 // hostOf returns the host name in HOST, HOST:PORT or a URL, normalized for comparison.
 func hostOf(s string) string {
-	if u, err := url.Parse(s); err == nil && u.Host != "" {
-		s = u.Host
+	if strings.Contains(s, "/") {
+		if u, err := url.Parse(s); err == nil && u.Host != "" {
+			s = u.Host
+		}
 	}
 	if host, _, err := net.SplitHostPort(s); err == nil {
 		s = host

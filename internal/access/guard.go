@@ -265,7 +265,7 @@ func (g *Guard) allowRight(r *http.Request, now *rules, right rights.Right) (Gra
 	}
 	g.Record(r, Record{Caller: c, Right: right, Rule: rule, Detail: registryTarget(r)})
 	if ok {
-		_, public := Caller{scopes: now.Anonymous}.ruleFor(right)
+		public := slices.ContainsFunc(now.Anonymous, func(s rights.Scope) bool { return s.Allows(right) })
 		return Grant{Caller: c, Public: public && c.Credential == nil, guard: g, r: r, right: right, rule: rule}.watch(), nil
 	}
 	if stray {

@@ -281,12 +281,12 @@ func eachMatching(all []*Entry, q Query, do func(*Entry) error) error {
 // ring holds the newest decisions.
 type ring struct {
 	mu   sync.Mutex // guards the fields below
-	of   []*Entry
+	of   []Entry
 	next int // index of the oldest entry once the ring is full
 }
 
 func (r *ring) addDecision(rec Record) {
-	e := &Entry{Record: rec}
+	e := Entry{Record: rec}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.of) < MaxDecisions {
@@ -302,6 +302,9 @@ func (r *ring) allDecisions() []*Entry {
 	r.mu.Lock()
 	all := slices.Concat(r.of[r.next:], r.of[:r.next])
 	r.mu.Unlock()
-	slices.Reverse(all)
-	return all
+	var entries []*Entry
+	for i := range slices.Backward(all) {
+		entries = append(entries, &all[i])
+	}
+	return entries
 }

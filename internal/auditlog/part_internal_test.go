@@ -33,7 +33,8 @@ func TestSafeRecord(t *testing.T) {
 	for key, foreign := range map[string]string{
 		"subject": "anna\u202e\x00", "user_agent": "tofu\x1b[2J\n{}", "detail": "\xff" + strings.Repeat("\u200b", maxField), "action": "yank",
 	} {
-		r.setField(slog.String(key, foreign))
+		texts := r.texts()
+		r.setField(texts[:], slog.String(key, foreign))
 	}
 	if len(r.Detail) > maxField || strings.Trim(r.Detail, "\ufffd") != "…" {
 		t.Errorf("detail %q", r.Detail)

@@ -137,12 +137,13 @@ func (h *handler) Enabled(_ context.Context, level slog.Level) bool { return lev
 // Handle implements [slog.Handler].
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	rec := Record{Time: r.Time.UTC().Round(0)}
+	texts := rec.texts()
 	for _, a := range h.attrs {
-		rec.setField(a)
+		rec.setField(texts[:], a)
 	}
 	failed := false
 	r.Attrs(func(a slog.Attr) bool {
-		rec.setField(a)
+		rec.setField(texts[:], a)
 		failed = failed || a.Key == "error" && a.Value.String() != ""
 		return true
 	})
@@ -184,8 +185,8 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	return n
 }
 
-// setField copies a field, cloned, as it may be part of a request.
-func (r *Record) setField(a slog.Attr) {
+// setField copies a field, cloned if it may be part of a request.
+func (r *Record) setField(texts []field, a slog.Attr) {
 	if a.Value.Kind() == slog.KindInt64 {
 		switch a.Key {
 		case "status":
@@ -202,11 +203,15 @@ func (r *Record) setField(a slog.Attr) {
 	case "reason", "error":
 		name = "detail"
 	}
-	for _, f := range r.texts() {
-		if value := a.Value.String(); f.name == name && value != "" {
-			*f.to = strings.Clone(text.Clip(text.Line(value), maxField))
-		}
+	value := a.Value.String()
+	i := slices.IndexFunc(texts, func(f field) bool { return f.name == name })
+	if i < 0 || value == "" {
+		return
 	}
+	if value = text.Clip(text.Line(value), maxField); i >= serverTexts {
+		value = strings.Clone(value)
+	}
+	*texts[i].to = value
 }
 
 // field is a text of a record, by its name in the log.
@@ -215,10 +220,14 @@ type field struct {
 	to   *string
 }
 
-func (r *Record) texts() []field {
-	return []field{
-		{"request_id", &r.RequestID}, {"action", &r.Action}, {"kind", &r.Kind}, {"address", &r.Address}, {"version", &r.Version}, {"from_version", &r.From},
-		{"digest", &r.Digest}, {"lock_id", &r.Lock}, {"detail", &r.Detail}, {"decision", &r.Decision}, {"rule", &r.Rule}, {"mode", &r.Mode},
-		{"subject", &r.Subject}, {"issuer", &r.Issuer}, {"client_ip", &r.ClientIP}, {"user_agent", &r.UserAgent}, {"outcome", &r.Outcome},
+// serverTexts is how many of the texts are the server's own, not part of a request.
+const serverTexts = 5
+
+// texts returns an array: each decision of the server is recorded, without memory for this.
+func (r *Record) texts() [17]field {
+	return [...]field{
+		{"action", &r.Action}, {"decision", &r.Decision}, {"rule", &r.Rule}, {"mode", &r.Mode}, {"outcome", &r.Outcome},
+		{"request_id", &r.RequestID}, {"kind", &r.Kind}, {"address", &r.Address}, {"version", &r.Version}, {"from_version", &r.From},
+		{"digest", &r.Digest}, {"lock_id", &r.Lock}, {"detail", &r.Detail}, {"subject", &r.Subject}, {"issuer", &r.Issuer}, {"client_ip", &r.ClientIP}, {"user_agent", &r.UserAgent},
 	}
 }

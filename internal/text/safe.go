@@ -12,12 +12,24 @@ import (
 
 // Line returns an untrusted text as one line: line ends and tabs become spaces.
 func Line(s string) string {
+	if isPlain(s) { // as nearly all that the server records of each request
+		return s
+	}
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
 			return ' '
 		}
 		return visibleRune(r)
 	}, s)
+}
+
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // Block returns an untrusted text of several lines, with its line ends and
