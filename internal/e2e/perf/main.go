@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -29,6 +28,8 @@ func main() {
 	}
 	base := flag.String("base", "", "program to compare with")
 	var t tools
+	flag.IntVar(&t.scale, "scale", 1, "how much larger the works are, to see how costs grow; then nothing else is measured")
+	flag.StringVar(&t.only, "only", "", "measure only the works whose name has this")
 	flag.StringVar(&t.tofu, "tofu", "", "tofu, for plans; empty: none")
 	flag.StringVar(&t.registry, "registry", "", "registry of the distribution project, for streams; empty: none")
 	out := flag.String("o", "", "file for the page; empty: standard output")
@@ -52,8 +53,11 @@ type row struct {
 	beside     float64 // of the same work without okara; 0: not measured
 }
 
-// tools are third-party programs, by their files.
-type tools struct{ tofu, registry string }
+// tools are third-party programs, by their files, and which works are measured.
+type tools struct {
+	tofu, registry, only string
+	scale                int
+}
 
 type program struct{ file, dir string }
 
@@ -75,15 +79,23 @@ func run(base, okara string, t tools, out, command string) error {
 		defer os.RemoveAll(dir)
 		programs[i].dir = dir
 	}
+	costs, err := measureCosts(programs, t)
+	if err != nil {
+		return err
+	}
+	if t.scale > 1 || t.only != "" {
+		fmt.Print(costs)
+		return nil
+	}
 	var table []row
-	for _, measure := range []func([]program, tools) ([]row, error){starts, serving, publishing, largeWork, installs, plans, streams} {
+	for _, measure := range []func([]program, tools) ([]row, error){serving, streams} {
 		rows, err := measure(programs, t)
 		if err != nil {
 			return err
 		}
 		table = append(table, rows...)
 	}
-	text := page(table, base != "", command)
+	text := page(table, costs, base != "", command)
 	fmt.Print(text)
 	if out == "" {
 		return nil
@@ -91,7 +103,7 @@ func run(base, okara string, t tools, out, command string) error {
 	return os.WriteFile(out, []byte(text), 0o644)
 }
 
-func page(table []row, base bool, command string) string {
+func page(table []row, costs string, base bool, command string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Performance\n\nMeasured on %s with %d processors (%s/%s, %s) by `%s`.\n", time.Now().UTC().Format("2 January 2006"), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), command)
 	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // other systems lack the file
@@ -99,13 +111,12 @@ func page(table []row, base bool, command string) string {
 		fmt.Fprintf(&b, "The load average at the end was %s, where %d is all of the machine and more is the work of others.\n", first, runtime.NumCPU())
 	}
 	b.WriteString("Medians; what is compared took turns in the same run, so that the ratios hold where the figures do not.\n\n")
+	b.WriteString(costs + "\n")
 	head := []string{"work", "okara", "without okara", "ratio"}
 	if base {
 		head = append(head, "before", "of before")
 	}
-	line := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
-	line(head)
-	line(slices.Repeat([]string{"---"}, len(head)))
+	lines := [][]string{head, slices.Repeat([]string{"---"}, len(head))}
 	for _, r := range table {
 		cells := []string{r.what, figure(r.now, r.unit), "–", "–"}
 		if r.beside > 0 {
@@ -115,7 +126,16 @@ func page(table []row, base bool, command string) string {
 		if base {
 			cells = append(cells, figure(r.base, r.unit), fmt.Sprintf("%.2f", r.now/cmp.Or(r.base, r.now)))
 		}
-		line(cells)
+		lines = append(lines, cells)
+	}
+	b.WriteString(tableText(lines))
+	return b.String()
+}
+
+func tableText(lines [][]string) string {
+	var b strings.Builder
+	for _, cells := range lines {
+		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 	}
 	return b.String()
 }
@@ -155,13 +175,4 @@ func inTurn(r row, programs []program, times int, measure func(program) (float64
 		r.base = median(figures[1])
 	}
 	return r, nil
-}
-
-// took runs a command and returns its duration in milliseconds.
-func took(cmd *exec.Cmd) (float64, error) {
-	begin := time.Now()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
-	}
-	return float64(time.Since(begin).Microseconds()) / 1000, nil
 }

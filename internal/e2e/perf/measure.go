@@ -15,48 +15,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 )
 
 // Numbers of measurements of each program.
 const (
-	startTimes   = 20
-	serveTimes   = 6
-	publishTimes = 8
-	planTimes    = 5
+	serveTimes = 6
+	planTimes  = 3
 )
-
-// starts measures the fixed cost of every command.
-func starts(programs []program, _ tools) ([]row, error) {
-	memory := map[string][]float64{}
-	first, err := inTurn(row{what: "start of a command", unit: "ms"}, programs, startTimes, func(p program) (float64, error) {
-		cmd := exec.Command(p.file, "--version")
-		ms, err := took(cmd)
-		if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); err == nil && ok {
-			memory[p.file] = append(memory[p.file], float64(usage.Maxrss)/1024)
-		}
-		return ms, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	resident := row{what: "its memory", unit: "MiB", now: median(memory[programs[0].file])}
-	size := row{what: "size of the program", unit: "MiB"}
-	for i, p := range programs {
-		info, err := os.Stat(p.file)
-		if err != nil {
-			return nil, err
-		}
-		if i == 0 {
-			size.now = float64(info.Size()) / (1 << 20)
-			continue
-		}
-		resident.base = median(memory[p.file])
-		size.base = float64(info.Size()) / (1 << 20)
-	}
-	return []row{first, resident, size}, nil
-}
 
 // server is a process that listens.
 type server struct {
@@ -98,25 +63,6 @@ func (p program) serve() (*server, error) {
 	return startServer(exec.Command(p.file, "serve", "--listen", "127.0.0.1:0", "--storage", filepath.Join(p.dir, "store")))
 }
 
-// publish publishes a small module and returns how long it took, and the number of requests.
-func (p program) publish(host, version string) (ms float64, requests int, err error) {
-	dir := filepath.Join(p.dir, "module")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return 0, 0, err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte("# "+version+"\nvariable \"x\" {}\n"), 0o644); err != nil {
-		return 0, 0, err
-	}
-	cmd := exec.Command(p.file, "publish", "module", dir, "net/vpc/aws", version, "--registry", host, "--debug")
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	begin := time.Now()
-	if err := cmd.Run(); err != nil {
-		return 0, 0, fmt.Errorf("publish: %w\n%s", err, log.String())
-	}
-	return float64(time.Since(begin).Microseconds()) / 1000, strings.Count(log.String(), "registry request"), nil
-}
-
 // serving measures a server with warm caches, beside a bare one, and its memory.
 func serving(programs []program, _ tools) ([]row, error) {
 	self, err := os.Executable()
@@ -144,7 +90,13 @@ func serving(programs []program, _ tools) ([]row, error) {
 			resident.base = kept
 		}
 		for n := range 20 {
-			if _, _, err := p.publish(strings.TrimPrefix(s.url, "http://"), "1.0."+strconv.Itoa(n)); err != nil {
+			version := "1.0." + strconv.Itoa(n)
+			dir := filepath.Join(p.dir, "module", version)
+			err := writeTree(dir, map[string]string{"main.tf": "# " + version + "\nvariable \"x\" {}\n"})
+			if err == nil {
+				_, err = p.command(false, "publish", "module", dir, "net/vpc/aws", version, "--registry", strings.TrimPrefix(s.url, "http://"))
+			}
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -182,7 +134,16 @@ func serving(programs []program, _ tools) ([]row, error) {
 		rate.base = median(rates[1])
 		slow.base = median(slows[1])
 	}
-	return []row{rate, slow, resident}, nil
+	size := row{what: "size of the program", unit: "MiB"}
+	for i, p := range programs {
+		info, err := os.Stat(p.file)
+		if err != nil {
+			return nil, err
+		}
+		of := []*float64{&size.now, &size.base}[i]
+		*of = float64(info.Size()) / (1 << 20)
+	}
+	return []row{rate, slow, resident, size}, nil
 }
 
 // resident is the memory of a process in MiB; 0 where it is unknown.
@@ -199,86 +160,56 @@ func (s *server) resident() float64 {
 	return kib / 1024
 }
 
-// publishing measures publishing one version of a small module with the command, into the
-// built-in registry.
-func publishing(programs []program, _ tools) ([]row, error) {
-	hosts := map[string]string{}
-	versions := map[string]int{}
-	counts := map[string]int{}
-	for _, p := range programs {
-		s, err := p.serve()
-		if err != nil {
-			return nil, err
-		}
-		defer s.stop()
-		hosts[p.file] = strings.TrimPrefix(s.url, "http://")
+// plans are plans and applies that change nothing, of a small state and of one of 35 MB: by the
+// wrapper, which keeps a local state, and over the backend "http".
+func plans(programs []program, t tools, url func(program) string) ([]work, error) {
+	alone := program{file: t.tofu, dir: programs[0].dir}
+	dir := func(p program, kind string) string {
+		return filepath.Join(p.dir, "plan-"+kind+"-"+filepath.Base(p.file))
 	}
-	all, err := inTurn(row{what: "publish a version of a small module", unit: "ms"}, programs, publishTimes, func(p program) (float64, error) {
-		versions[p.file]++
-		ms, n, err := p.publish(hosts[p.file], "2.0."+strconv.Itoa(versions[p.file]))
-		counts[p.file] = n
-		return ms, err
-	})
-	requests := row{what: "its requests", unit: "requests", now: float64(counts[programs[0].file])}
-	if len(programs) > 1 {
-		requests.base = float64(counts[programs[1].file])
-	}
-	return []row{all, requests}, err
-}
-
-// plans measures empty plans with the wrapper over a local state, beside the tool alone.
-func plans(programs []program, t tools) ([]row, error) {
-	tofu := t.tofu
-	if tofu == "" {
-		return nil, nil
-	}
-	dirs := map[string]string{}
-	commands := map[string][]string{}
-	for _, p := range slices.Concat(programs, []program{{file: tofu, dir: programs[0].dir}}) {
-		dir := filepath.Join(p.dir, "plan-"+filepath.Base(p.file))
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, err
+	tool := func(p program, kind string, args ...string) (cost, error) {
+		words := append([]string{p.file, "tofu"}, args...)
+		if kind == "http" || p == alone {
+			words = append([]string{t.tofu}, args...)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte("resource \"terraform_data\" \"x\" {}\n"), 0o644); err != nil {
-			return nil, err
-		}
-		dirs[p.file] = dir
-		commands[p.file] = []string{p.file, "tofu"}
-		if p.file == tofu {
-			commands[p.file] = []string{tofu}
-		}
-	}
-	tool := func(p program, args ...string) (float64, error) {
-		words := slices.Concat(commands[p.file], args)
 		cmd := exec.Command(words[0], words[1:]...)
-		cmd.Dir = dirs[p.file]
-		cmd.Env = append(os.Environ(), "CHECKPOINT_DISABLE=1", "TF_INPUT=0", "PATH="+filepath.Dir(tofu)+string(os.PathListSeparator)+os.Getenv("PATH"))
-		return took(cmd)
+		cmd.Dir = dir(p, kind)
+		cmd.Env = append(os.Environ(), "CHECKPOINT_DISABLE=1", "TF_INPUT=0", "PATH="+filepath.Dir(t.tofu)+string(os.PathListSeparator)+os.Getenv("PATH"))
+		return costOf(cmd)
 	}
-	alone := program{file: tofu}
-	var rows []row
-	for _, args := range [][]string{{"plan"}, {"apply", "-auto-approve"}} {
-		var beside []float64
-		r, err := inTurn(row{what: args[0] + " by the wrapper over a local state", unit: "ms"}, programs, planTimes, func(p program) (float64, error) {
-			if _, err := os.Stat(filepath.Join(dirs[p.file], ".terraform.lock.hcl")); err != nil && args[0] == "plan" {
-				if _, err := tool(p, "init"); err != nil {
-					return 0, err
+	for _, kind := range []string{"small", "large", "http"} {
+		for _, p := range append(slices.Clone(programs), alone) {
+			config := "resource \"terraform_data\" \"x\" {\n  count = 35\n  input = file(\"text\")\n}\n"
+			if kind == "http" && p != alone {
+				config += fmt.Sprintf("terraform {\n  backend \"http\" {\n    address        = \"%[1]s/state/plan/default\"\n    lock_address   = \"%[1]s/state/plan/default/lock\"\n    unlock_address = \"%[1]s/state/plan/default/lock\"\n  }\n}\n", url(p))
+			}
+			text := strings.Repeat("a text of a state \n", 500_000/19)
+			if kind == "small" {
+				text = "small"
+			}
+			err := writeTree(dir(p, kind), map[string]string{"main.tf": config, "text": text})
+			for _, args := range [][]string{{"init"}, {"apply", "-auto-approve"}} {
+				if err == nil {
+					_, err = tool(p, kind, args...)
 				}
 			}
-			ms, err := tool(alone, args...)
 			if err != nil {
-				return 0, err
+				return nil, err
 			}
-			beside = append(beside, ms)
-			return tool(p, args...)
-		})
-		if err != nil {
-			return nil, err
 		}
-		r.beside = median(beside)
-		rows = append(rows, r)
 	}
-	return rows, nil
+	var all []work
+	for _, w := range []struct{ what, kind, verb string }{
+		{"plan by the wrapper over a local state", "small", "plan"}, {"apply by the wrapper over a local state", "small", "apply"},
+		{"plan of a state of 35 MB by the wrapper", "large", "plan"}, {"plan of a state of 35 MB over the backend http", "http", "plan"},
+	} {
+		args := []string{w.verb, "-compact-warnings"}
+		if w.verb == "apply" {
+			args = append(args, "-auto-approve")
+		}
+		all = append(all, work{w.what, planTimes, func(p program, _ bool) (cost, error) { return tool(p, w.kind, args...) }, "tofu alone", func() (cost, error) { return tool(alone, w.kind, args...) }})
+	}
+	return all, nil
 }
 
 // bareCommand makes this program serve the content at a URL, by net/http alone.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"archive/zip"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,24 +69,9 @@ func eachFile(dir string, use func(name string, text []byte) error) error {
 	})
 }
 
-// spent runs a command and returns its processor time in milliseconds.
-func spent(cmd *exec.Cmd) (float64, error) {
-	if _, err := took(cmd); err != nil {
-		return 0, err
-	}
-	return float64((cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Microseconds()) / 1000, nil
-}
-
-// besideOf returns the processor time of a work over a folder, the median of three.
-func besideOf(work, dir string) (float64, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return 0, err
-	}
-	r, err := inTurn(row{what: work}, []program{{file: self}}, 3, func(p program) (float64, error) {
-		return spent(exec.Command(p.file, besideCommand, work, dir))
-	})
-	return r.now, err
+// besideOf returns the cost of a work over a folder.
+func besideOf(work, dir string) func() (cost, error) {
+	return func() (cost, error) { return costOf(exec.Command(os.Args[0], besideCommand, work, dir)) }
 }
 
 func writeTree(dir string, files map[string]string) error {
@@ -97,63 +84,147 @@ func writeTree(dir string, files map[string]string) error {
 	return nil
 }
 
-// largeWork measures the processor time of commands over much configuration and large states.
-func largeWork(programs []program, _ tools) ([]row, error) {
+// works are what people wait for, and what each costs. scale is how much larger they are than those
+// of the page: 10 shows how the costs grow.
+func works(programs []program, t tools, scale int) (all []work, stop func(), err error) {
 	dir := programs[0].dir
-	module, states, many := filepath.Join(dir, "configuration"), filepath.Join(dir, "states"), filepath.Join(dir, "many")
-	if err := errors.Join(writeTree(module, largeModule()), writeTree(states, largeStates()), writeTree(many, manyModules())); err != nil {
-		return nil, err
+	at := func(name string) string { return filepath.Join(dir, name) }
+	state := filepath.Join("states", "1.tfstate")
+	trees := []error{writeTree(at("configuration"), largeModule(scale)), writeTree(at("states"), largeStates(scale)), writeTree(at("many"), manyModules(100*scale)), writeTree(at("readme"), largeReadme()), writeMirror(at("mirror"), scale)}
+	if err := errors.Join(trees...); err != nil {
+		return nil, nil, err
 	}
-	hosts := map[string]string{}
-	for _, p := range programs {
-		s, err := p.serve()
-		if err != nil {
-			return nil, err
+	servers := map[string]*server{}
+	stop = func() {
+		for _, s := range servers {
+			s.stop()
 		}
-		defer s.stop()
-		hosts[p.file] = strings.TrimPrefix(s.url, "http://")
+	}
+	start := func(p program) error {
+		if s := servers[p.file]; s != nil {
+			s.stop()
+		}
+		s, err := p.serve()
+		servers[p.file] = s
+		return err
+	}
+	host := func(p program) string { return strings.TrimPrefix(servers[p.file].url, "http://") }
+	for _, p := range programs {
+		if err := start(p); err != nil {
+			return nil, stop, err
+		}
+		for _, args := range [][]string{
+			{"publish", "module", at("readme"), "net/readme/aws", "1.0.0", "--registry", host(p)},
+			{"state", "push", host(p) + "/state/large", at(state)},
+			append([]string{"mirror", "acme/large@>=1.0.0", "--from", at("mirror"), "--allow-unsigned", "--default-host", "example.com", "--registry", host(p) + "/from"}, "--quiet"),
+		} {
+			if _, err := p.command(false, args...); err != nil && scale == 1 {
+				return nil, stop, err
+			}
+		}
 	}
 	n := 0
 	next := func() string { n++; return "l" + strconv.Itoa(n) }
-	publish := func(measure func(*exec.Cmd) (float64, error), namespace func() string, args ...string) func(program) (float64, error) {
-		return func(p program) (float64, error) {
-			ns := namespace()
-			words := []string{"publish"}
+	same := func() string { return "same" }
+	command := func(name func() string, args ...string) func(program, bool) (cost, error) {
+		return func(p program, count bool) (cost, error) {
+			filled := strings.NewReplacer("NS", name(), "HOST", host(p))
+			var words []string
 			for _, a := range args {
-				words = append(words, strings.ReplaceAll(a, "NS", ns))
+				words = append(words, filled.Replace(a))
 			}
-			return measure(exec.Command(p.file, append(words, "--registry", hosts[p.file], "--quiet")...))
+			return p.command(count, words...)
 		}
 	}
-	fixed := func() string { return "same" }
-	var rows []row
-	for _, w := range []struct {
-		what, beside, of string
-		times            int
-		measure          func(program) (float64, error)
-	}{
-		{"publish a module of 527 files, 5 MB: processor; one parse", "parse", module, 3, publish(spent, next, "module", module, "NS/large/x", "1.0.0")},
-		{"the same, already there: processor; one zip", "zip", module, 3, publish(spent, fixed, "module", module, "NS/large/x", "1.0.0")},
-		{"publish 100 small modules of a repository", "", "", 3, publish(took, next, "modules", many, "NS/{name}/x", "--version", "1.0.0")},
-		{"the same, already there", "", "", 3, publish(took, fixed, "modules", many, "NS/{name}/x", "--version", "1.0.0")},
-		{"state diff of two states of 44 MB: processor; encoding/json of both", "json", states, 3, func(p program) (float64, error) {
-			return spent(exec.Command(p.file, "state", "diff", filepath.Join(states, "1.tfstate"), filepath.Join(states, "2.tfstate")))
-		}},
-	} {
-		r, err := inTurn(row{what: w.what, unit: "ms"}, programs, w.times, w.measure)
-		if err == nil && w.beside != "" {
-			r.beside, err = besideOf(w.beside, w.of)
+	first := func(path string) func(program, bool) (cost, error) { // of a server that has just started
+		return func(p program, _ bool) (cost, error) {
+			if err := start(p); err != nil {
+				return cost{}, err
+			}
+			return servers[p.file].costDuring(func() error { return get(servers[p.file].url + path) })
 		}
+	}
+	large := []string{"publish", "module", at("configuration"), "NS/large/x", "1.0.0", "--registry", "HOST"}
+	many := []string{"publish", "modules", at("many"), "NS/{name}/x", "1.0.0", "--registry", "HOST", "--quiet"}
+	all = []work{
+		{"start of a command", 20, command(same, "--version"), "", nil},
+		{"publish a version of a small module", 8, command(next, "publish", "module", at("many/m1"), "NS/m1/x", "1.0.0", "--registry", "HOST"), "", nil},
+		{"publish a module of 527 files, 5 MB", 3, command(next, large...), "parsing them once", besideOf("parse", at("configuration"))},
+		{"the same, already there", 3, command(same, large...), "zip", besideOf("zip", at("configuration"))},
+		{"publish 100 small modules of a repository", 3, command(next, many...), "", nil},
+		{"the same, already there", 3, command(same, many...), "", nil},
+		{"mirror 3 versions of a provider for 6 platforms, 360 MB, from one registry into another", 3, command(next, "mirror", "acme/large@>=1.0.0", "--from", "oci://HOST/from", "--allow-unsigned", "--default-host", "example.com", "--registry", "HOST/NS", "--quiet"), "", nil},
+		{"state diff of two states of 44 MB", 3, command(same, "state", "diff", at("states/1.tfstate"), at("states/2.tfstate")), "encoding/json of both", besideOf("json", at("states"))},
+		{"state show of a state of 44 MB", 3, command(same, "state", "show", "HOST/state/large"), "", nil},
+		{"its page, the first of a server", 3, first("/ui/states/large/default"), "", nil},
+		{"the page of a module, with 100 KB of README, the first of a server", 3, first("/ui/modules/net/readme/aws"), "", nil},
+	}
+	if t.tofu == "" || scale > 1 {
+		return all, stop, nil
+	}
+	through, err := install(programs, t, servers)
+	if err != nil {
+		return nil, stop, err
+	}
+	more, err := plans(programs, t, func(p program) string { return servers[p.file].url })
+	return slices.Concat([]work{through}, more, all), stop, err // before a server starts again, elsewhere
+}
+
+// get requests a page.
+func get(address string) error {
+	resp, err := http.Get(address)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err = io.Copy(io.Discard, resp.Body); err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: answered with %s", address, resp.Status)
+	}
+	return err
+}
+
+// largeReadme is a module whose README has tables, code and links.
+func largeReadme() map[string]string {
+	const part = "## Part N\n\nWhat [part N](https://example.com/N) is *for*, in `code`:\n\n| name | value |\n|---|---|\n| a | N |\n\n```hcl\nmodule \"n\" {\n  source = \"./N\"\n}\n```\n\n"
+	var b strings.Builder
+	for n := 0; b.Len() < 100_000; n++ {
+		b.WriteString(strings.ReplaceAll(part, "N", strconv.Itoa(n)))
+	}
+	return map[string]string{"main.tf": "variable \"x\" {}\n", "README.md": b.String()}
+}
+
+// writeMirror makes a filesystem mirror: packages of 20 MB, which do not compress.
+func writeMirror(dir string, scale int) error {
+	dir = filepath.Join(dir, "example.com", "acme", "large")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for n := range 18 {
+		version, platform := fmt.Sprintf("1.%d.0", n/6), []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64", "windows_amd64", "freebsd_amd64"}[n%6]
+		f, err := os.Create(filepath.Join(dir, "terraform-provider-large_"+version+"_"+platform+".zip"))
 		if err != nil {
-			return nil, err
+			return err
 		}
-		rows = append(rows, r)
+		z := zip.NewWriter(f)
+		name := "terraform-provider-large_v" + version
+		if strings.HasPrefix(platform, "windows") {
+			name += ".exe"
+		}
+		h := &zip.FileHeader{Name: name}
+		h.SetMode(0o755)
+		w, err := z.CreateHeader(h)
+		if err == nil {
+			_, err = io.CopyN(w, rand.Reader, int64(20_000_000*scale))
+		}
+		if err := errors.Join(err, z.Close(), f.Close()); err != nil {
+			return err
+		}
 	}
-	return rows, nil
+	return nil
 }
 
 // largeModule is a module of 31 folders with 17 files each.
-func largeModule() map[string]string {
+func largeModule(scale int) map[string]string {
 	const block = `variable "vN" {
   description = "The number N of what a module of many parts is given."
   type = object({
@@ -176,7 +247,7 @@ output "oN" {
 }
 `
 	files := map[string]string{}
-	for dir := range 31 {
+	for dir := range 31 * scale {
 		for file := range 17 {
 			name := fmt.Sprintf("modules/m%d/f%d.tf", dir, file)
 			if dir == 0 {
@@ -192,21 +263,21 @@ output "oN" {
 	return files
 }
 
-func manyModules() map[string]string {
+func manyModules(number int) map[string]string {
 	files := map[string]string{}
-	for n := range 100 {
+	for n := range number {
 		files[fmt.Sprintf("m%d/main.tf", n)] = fmt.Sprintf("variable \"name\" {\n  description = \"Name of %d.\"\n  type = string\n}\noutput \"name\" {\n  value = var.name\n}\n", n)
 	}
 	return files
 }
 
 // largeStates are two states of 60,000 instances, of which one in 50 differs.
-func largeStates() map[string]string {
+func largeStates(scale int) map[string]string {
 	files := map[string]string{}
 	for serial := 1; serial <= 2; serial++ {
 		var b strings.Builder
 		fmt.Fprintf(&b, `{"version":4,"terraform_version":"1.12.0","serial":%d,"lineage":"11111111-2222-3333-4444-555555555555","outputs":{},"check_results":null,"resources":[`, serial)
-		for r := range 600 {
+		for r := range 600 * scale {
 			fmt.Fprintf(&b, `%s{"mode":"managed","type":"aws_thing","name":"r%d","provider":"provider[\"registry.opentofu.org/hashicorp/aws\"]","instances":[`, comma(r), r)
 			for i := range 100 {
 				size := i
@@ -230,70 +301,40 @@ func comma(n int) string {
 	return ","
 }
 
-// installs measures init of a root module with 30 modules through a warm server, beside a
-// server that has the same answers in memory.
-func installs(programs []program, t tools) ([]row, error) {
-	if t.tofu == "" {
-		return nil, nil
-	}
-	urls := map[string]string{}
+// install is init of a root module with 30 modules through a warm server, beside a server that has
+// the same answers in memory.
+func install(programs []program, t tools, servers map[string]*server) (work, error) {
 	root := ""
+	for n := range 30 {
+		root += fmt.Sprintf("module \"m%[1]d\" {\n  source  = \"okara.test/thirty/m%[1]d/x\"\n  version = \"1.0.0\"\n}\n", n)
+	}
 	for _, p := range programs {
-		s, err := p.serve()
-		if err != nil {
-			return nil, err
-		}
-		defer s.stop()
-		urls[p.file] = s.url
-		host := strings.TrimPrefix(s.url, "http://")
-		many := filepath.Join(p.dir, "thirty")
-		root = ""
-		for n := range 30 {
-			text := fmt.Sprintf("variable \"x\" {\n  default = %d\n}\n", n)
-			if err := writeTree(many, map[string]string{fmt.Sprintf("m%d/main.tf", n): text}); err != nil {
-				return nil, err
-			}
-			root += fmt.Sprintf("module \"m%[1]d\" {\n  source  = \"okara.test/thirty/m%[1]d/x\"\n  version = \"1.0.0\"\n}\n", n)
-		}
-		if _, err := took(exec.Command(p.file, "publish", "modules", many, "thirty/{name}/x", "--version", "1.0.0", "--registry", host, "--quiet")); err != nil {
-			return nil, err
+		if _, err := p.command(false, "publish", "modules", filepath.Join(programs[0].dir, "many"), "thirty/{name}/x", "1.0.0", "--registry", strings.TrimPrefix(servers[p.file].url, "http://"), "--quiet"); err != nil {
+			return work{}, err
 		}
 	}
-	still := httptest.NewServer(&recording{of: urls[programs[0].file], answers: map[string]answer{}})
-	defer still.Close()
-	alone := program{file: "still", dir: programs[0].dir}
-	urls[alone.file] = still.URL
-	install := func(p program) (float64, error) {
+	still := httptest.NewServer(&recording{of: func() string { return servers[programs[0].file].url }, answers: map[string]answer{}})
+	initialize := func(p program, url string) (cost, error) {
 		dir, err := os.MkdirTemp(p.dir, "init")
 		if err != nil {
-			return 0, err
+			return cost{}, err
 		}
 		defer os.RemoveAll(dir)
-		config := fmt.Sprintf("host \"okara.test\" {\n  services = { \"modules.v1\" = \"%s/v1/modules/\" }\n}\n", urls[p.file])
+		config := fmt.Sprintf("host \"okara.test\" {\n  services = { \"modules.v1\" = \"%s/v1/modules/\" }\n}\n", url)
 		if err := writeTree(dir, map[string]string{"main.tf": root, "cli.tfrc": config}); err != nil {
-			return 0, err
+			return cost{}, err
 		}
 		cmd := exec.Command(t.tofu, "init")
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "CHECKPOINT_DISABLE=1", "TF_INPUT=0", "TF_CLI_CONFIG_FILE="+filepath.Join(dir, "cli.tfrc"))
-		return took(cmd)
+		return costOf(cmd)
 	}
-	var beside []float64
-	r, err := inTurn(row{what: "init of a root module with 30 modules", unit: "ms"}, programs, planTimes, func(p program) (float64, error) {
-		ms, err := install(alone)
-		if err != nil {
-			return 0, err
-		}
-		beside = append(beside, ms)
-		return install(p)
-	})
-	r.beside = median(beside)
-	return []row{r}, err
+	return work{"init of a root module with 30 modules", 5, func(p program, _ bool) (cost, error) { return initialize(p, servers[p.file].url) }, "a web server with the same answers", func() (cost, error) { return initialize(programs[0], still.URL) }}, nil
 }
 
 // recording answers as another server did at the first request of a path.
 type recording struct {
-	of      string
+	of      func() string
 	mu      sync.Mutex // guards answers
 	answers map[string]answer
 }
@@ -318,12 +359,12 @@ func (s *recording) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *recording) find(r *http.Request) (answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	path := r.URL.RequestURI()
+	path, of := r.URL.RequestURI(), s.of()
 	key := r.Method + " " + path
 	if a, ok := s.answers[key]; ok {
 		return a, nil
 	}
-	req, err := http.NewRequestWithContext(r.Context(), r.Method, s.of+path, nil)
+	req, err := http.NewRequestWithContext(r.Context(), r.Method, of+path, nil)
 	if err != nil {
 		return answer{}, err
 	}
@@ -334,7 +375,7 @@ func (s *recording) find(r *http.Request) (answer, error) {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	own := func(text string) string { return strings.ReplaceAll(text, s.of, "http://"+r.Host) }
+	own := func(text string) string { return strings.ReplaceAll(text, of, "http://"+r.Host) }
 	if at := resp.Header.Get("X-Terraform-Get"); at != "" {
 		resp.Header.Set("X-Terraform-Get", own(at))
 	}
