@@ -134,16 +134,7 @@ func serving(programs []program, _ tools) ([]row, error) {
 		rate.base = median(rates[1])
 		slow.base = median(slows[1])
 	}
-	size := row{what: "size of the program", unit: "MiB"}
-	for i, p := range programs {
-		info, err := os.Stat(p.file)
-		if err != nil {
-			return nil, err
-		}
-		of := []*float64{&size.now, &size.base}[i]
-		*of = float64(info.Size()) / (1 << 20)
-	}
-	return []row{rate, slow, resident, size}, nil
+	return []row{rate, slow, resident}, nil
 }
 
 // resident is the memory of a process in MiB; 0 where it is unknown.

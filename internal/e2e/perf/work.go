@@ -30,6 +30,11 @@ const besideCommand = "beside"
 
 // besides are the works: they read files, and keep nothing.
 var besides = map[string]func(path string) error{
+	"write": func(path string) error {
+		scale, _ := strconv.Atoi(os.Getenv("SCALE")) // digits
+		at := func(name string) string { return filepath.Join(path, name) }
+		return errors.Join(writeTree(at("configuration"), largeModule(scale)), writeTree(at("states"), largeStates(scale)), writeTree(at("many"), manyModules(100*scale)), writeTree(at("readme"), largeReadme()), writeMirror(at("mirror"), scale))
+	},
 	"parse": func(path string) error {
 		return eachFile(path, func(name string, text []byte) error {
 			if _, diags := hclsyntax.ParseConfig(text, name, hcl.InitialPos); diags.HasErrors() {
@@ -89,9 +94,9 @@ func writeTree(dir string, files map[string]string) error {
 func works(programs []program, t tools, scale int) (all []work, stop func(), err error) {
 	dir := programs[0].dir
 	at := func(name string) string { return filepath.Join(dir, name) }
-	state := filepath.Join("states", "1.tfstate")
-	trees := []error{writeTree(at("configuration"), largeModule(scale)), writeTree(at("states"), largeStates(scale)), writeTree(at("many"), manyModules(100*scale)), writeTree(at("readme"), largeReadme()), writeMirror(at("mirror"), scale)}
-	if err := errors.Join(trees...); err != nil {
+	write := exec.Command(os.Args[0], besideCommand, "write", dir) // not here: programs that are started count this one's memory
+	write.Env = append(os.Environ(), "SCALE="+strconv.Itoa(scale))
+	if _, err := costOf(write); err != nil {
 		return nil, nil, err
 	}
 	servers := map[string]*server{}
@@ -115,8 +120,8 @@ func works(programs []program, t tools, scale int) (all []work, stop func(), err
 		}
 		for _, args := range [][]string{
 			{"publish", "module", at("readme"), "net/readme/aws", "1.0.0", "--registry", host(p)},
-			{"state", "push", host(p) + "/state/large", at(state)},
-			append([]string{"mirror", "acme/large@>=1.0.0", "--from", at("mirror"), "--allow-unsigned", "--default-host", "example.com", "--registry", host(p) + "/from"}, "--quiet"),
+			{"state", "push", host(p) + "/state/large", at("states/1.tfstate")},
+			{"mirror", "acme/large@>=1.0.0", "--from", at("mirror"), "--allow-unsigned", "--default-host", "example.com", "--registry", host(p) + "/from", "--quiet"},
 		} {
 			if _, err := p.command(false, args...); err != nil && scale == 1 {
 				return nil, stop, err
@@ -200,17 +205,13 @@ func writeMirror(dir string, scale int) error {
 		return err
 	}
 	for n := range 18 {
-		version, platform := fmt.Sprintf("1.%d.0", n/6), []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64", "windows_amd64", "freebsd_amd64"}[n%6]
+		version, platform := fmt.Sprintf("1.%d.0", n/6), []string{"linux", "darwin", "freebsd"}[n%3]+[]string{"_amd64", "_arm64"}[n%2]
 		f, err := os.Create(filepath.Join(dir, "terraform-provider-large_"+version+"_"+platform+".zip"))
 		if err != nil {
 			return err
 		}
 		z := zip.NewWriter(f)
-		name := "terraform-provider-large_v" + version
-		if strings.HasPrefix(platform, "windows") {
-			name += ".exe"
-		}
-		h := &zip.FileHeader{Name: name}
+		h := &zip.FileHeader{Name: "terraform-provider-large_v" + version}
 		h.SetMode(0o755)
 		w, err := z.CreateHeader(h)
 		if err == nil {
