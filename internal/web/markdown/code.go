@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/alecthomas/chroma/v2"
 	chromahtml "github.com/alecthomas/chroma/v2/formatters/html"
@@ -127,9 +128,15 @@ func LanguageOf(name string) string {
 // languages and styles of the library would be parsed at each start of each command. A
 // rule looks at one line, so that its time is bounded.
 
-// newLexer returns the lexer of a language; "" is plain text. It is made for each text,
-// since rendered pages are cached.
+// lexers are those that some text needed, by language. To compile one takes longer than to read
+// most texts.
+var lexers sync.Map
+
+// newLexer returns the lexer of a language; "" is plain text.
 func newLexer(language string) chroma.Lexer {
+	if made, ok := lexers.Load(language); ok {
+		return made.(chroma.Lexer)
+	}
 	rules := func() chroma.Rules { return chroma.Rules{"root": {rule(`.+`, chroma.Text), rule(`\n`, chroma.Text)}} }
 	switch language {
 	case "hcl":
@@ -143,7 +150,8 @@ func newLexer(language string) chroma.Lexer {
 	case "sh":
 		rules = shellRules
 	}
-	return chroma.MustNewLexer(&chroma.Config{Name: language}, rules)
+	made, _ := lexers.LoadOrStore(language, chroma.MustNewLexer(&chroma.Config{Name: language}, rules))
+	return made.(chroma.Lexer)
 }
 
 func rule(pattern string, t chroma.Emitter, then ...chroma.Mutator) chroma.Rule {
