@@ -68,7 +68,7 @@ func (h helperProgram) getKey(ctx context.Context, serverKey string) (oci.Creden
 	}
 	var a helperAnswer
 	if json.NewDecoder(bytes.NewReader(out)).Decode(&a) != nil { // what follows is ignored, as in Docker
-		return oci.Credential{}, fmt.Errorf("credential helper %s: the answer is not the JSON of the helper protocol", h.name)
+		return oci.Credential{}, fmt.Errorf("credential helper %s: the response is not the JSON of the helper protocol", h.name)
 	}
 	switch {
 	case a.Secret == "":
@@ -131,7 +131,7 @@ func (h helperProgram) runHelper(ctx context.Context, verb string, in []byte) ([
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case limited.Err() != nil:
-		return nil, fmt.Errorf("credential helper %s: no answer to %q within %s, cut off", h.name, verb, h.timeout)
+		return nil, fmt.Errorf("credential helper %s: no response to %q within %s", h.name, verb, h.timeout)
 	case out.IsCut():
 		return nil, fmt.Errorf("credential helper %s: the response exceeds %d bytes", h.name, maxHelperAnswer)
 	case err == nil:

@@ -137,7 +137,7 @@ func OpenRepo(reference string, o Options) (*Repo, error) {
 		return nil, err
 	}
 	if !ok {
-		return nil, fmt.Errorf("parse repository %q: no path after the host, want host[:port]/path", reference)
+		return nil, fmt.Errorf("parse repository %q: no path after the host, expected host[:port]/path", reference)
 	}
 	c, err := New(host, o)
 	if err != nil {
@@ -172,7 +172,7 @@ func (c *Client) Repo(name string) (*Repo, error) {
 }
 
 const (
-	nameRule = "want lower-case letters and digits, joined by single '.', '_' or '-', parts separated by '/'"
+	nameRule = "use lower-case letters and digits, joined by single '.', '_' or '-', parts separated by '/'"
 	// maxName is the limit of most registries; the specification sets none for the name alone.
 	maxName = 255
 	// maxSessions bounds the token caches that one client keeps.
@@ -188,9 +188,9 @@ var hostRE = text.Pattern(`^([a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?(\.[a-zA-Z0-
 func checkHost(whole, host string) error {
 	switch {
 	case whole == "":
-		return errors.New("no registry given, want host[:port][/prefix]")
+		return errors.New("no registry given, expected host[:port][/prefix]")
 	case strings.Contains(whole, "://"):
-		return fmt.Errorf("parse registry %q: remove the scheme, want host[:port][/prefix]", cutUserinfo(whole))
+		return fmt.Errorf("parse registry %q: remove the scheme, expected host[:port][/prefix]", cutUserinfo(whole))
 	case strings.Contains(host, "@"):
 		return fmt.Errorf("parse registry %q: credentials do not belong into the address", cutUserinfo(whole))
 	case !hostRE().MatchString(host):

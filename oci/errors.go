@@ -251,7 +251,7 @@ func (s *session) requestError(method string, u *url.URL, err error) error {
 		return e
 	}
 	if errors.Is(err, auth.ErrBasicCredentialNotFound) {
-		return fmt.Errorf("%s asks for a login and there are no credentials for %s: %w", s.host, s, ErrUnauthenticated)
+		return fmt.Errorf("%s requires a login, and there are no credentials for %s: %w", s.host, s, ErrUnauthenticated)
 	}
 	if e, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
 		return s.tokenError(e)

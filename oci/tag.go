@@ -96,7 +96,7 @@ func (r *Repo) listTags(ctx context.Context, use func(resp *http.Response, tags 
 // If the answer is lost, the error is ErrUncertain: read the tag before anything else.
 func (r *Repo) PutTag(ctx context.Context, tag string, m Manifest) error {
 	if !isTag(tag) {
-		return fmt.Errorf("tag %q of %s: want 1 to 128 letters, digits, '_', '.' or '-', not starting with '.' or '-'", tag, r)
+		return fmt.Errorf("tag %q of %s: must be 1 to 128 letters, digits, '_', '.' or '-', not starting with '.' or '-'", tag, r)
 	}
 	_, err := r.putManifest(ctx, tag, m)
 	return err

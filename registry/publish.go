@@ -111,7 +111,7 @@ func moduleOptions(r *http.Request, g access.Grant) (o depot.ModuleOptions, dry 
 			continue
 		}
 		if *value, err = strconv.ParseBool(q.Get(name)); err != nil {
-			return o, false, fmt.Errorf("%s=%q: want true or false", name, q.Get(name))
+			return o, false, fmt.Errorf("%s=%q: must be true or false", name, q.Get(name))
 		}
 	}
 	if o.Annotations, err = originAnnotations(r, g); err == nil {
@@ -191,7 +191,7 @@ func originAnnotations(r *http.Request, g access.Grant) (map[string]string, erro
 	}
 	if v := q.Get("created"); v != "" {
 		if _, err := time.Parse(time.RFC3339, v); err != nil {
-			return nil, fmt.Errorf("created %q: want a time such as 2006-01-02T15:04:05Z", v)
+			return nil, fmt.Errorf("created %q is not a time such as 2006-01-02T15:04:05Z", v)
 		}
 		a[artifact.AnnCreated] = v
 	}
@@ -305,7 +305,7 @@ func (p *publishing) changeStatus(w http.ResponseWriter, r call[stored]) error {
 		return err
 	}
 	if !slices.Contains([]string{evidence.ActionDeprecate, evidence.ActionUndeprecate, evidence.ActionYank, evidence.ActionUnyank}, in.Action) {
-		return unprocessableError(fmt.Errorf("action %q: want deprecate, undeprecate, yank or unyank", in.Action))
+		return unprocessableError(fmt.Errorf("action %q: must be deprecate, undeprecate, yank or unyank", in.Action))
 	}
 	if len(in.Message) > maxMessage || len(in.Replacement) > maxMessage {
 		return unprocessableError(fmt.Errorf("message or replacement exceeds %d bytes", maxMessage))

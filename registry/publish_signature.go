@@ -70,10 +70,10 @@ func (p *publishing) sign(w http.ResponseWriter, r call[stored]) error {
 		return err
 	}
 	if n := len(in.Payload); n == 0 || n > maxSignedPayload {
-		return unprocessableError(fmt.Errorf("a payload of %d bytes, want 1 to %d", n, maxSignedPayload))
+		return unprocessableError(fmt.Errorf("a payload of %d bytes, must be 1 to %d", n, maxSignedPayload))
 	}
 	if n := len(in.Signature); n == 0 || n > maxSignatureBytes {
-		return unprocessableError(fmt.Errorf("a signature of %d bytes, want 1 to %d", n, maxSignatureBytes))
+		return unprocessableError(fmt.Errorf("a signature of %d bytes, must be 1 to %d", n, maxSignatureBytes))
 	}
 	repo, subject, err := p.signedSubject(r)
 	if err != nil {

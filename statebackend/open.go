@@ -76,7 +76,7 @@ func (s *vault) checkOrigin(ctx context.Context, m format.StateManifest) error {
 	case s.o.Sealer == nil:
 		return nil
 	case !isSealed(m) && m.Empty && !s.o.Unsealed:
-		return s.unsealedError(m, "says without a seal that there is no state", Remedy{Kind: RemedySeal})
+		return s.unsealedError(m, "says, unencrypted, that there is no state", Remedy{Kind: RemedySeal})
 	case !isSealed(m):
 		return nil // checkContent decides
 	case m.Origin.Workspace != m.Workspace:

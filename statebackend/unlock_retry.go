@@ -27,7 +27,7 @@ func (l *Lock) UnlockRetrying(ctx context.Context) error {
 	until := l.leavesUntil()
 	for next := unlockRetryPause; err != nil && oci.Passing(err) && l.s.o.Uptime() < until; next = min(2*next, maxUnlockRetryPause) {
 		if next == unlockRetryPause {
-			l.s.o.Logger.WarnContext(ctx, "the registry is away; the release of the lock is tried for a minute",
+			l.s.o.Logger.WarnContext(ctx, "the registry is unreachable; retrying to release the lock for a minute",
 				"repository", l.s.repo.String(), "workspace", l.x.names.workspace, "error", err)
 		}
 		if text.Wait(ctx, next) != nil {

@@ -83,7 +83,7 @@ func TestUnlockRetryingOutlivesARestart(t *testing.T) {
 		return done
 	}
 	done := push(t.Context(), func() { registry.stop() })
-	if output := <-w.text; !strings.Contains(output, "tried for a minute") {
+	if output := <-w.text; !strings.Contains(output, "retrying to release the lock for a minute") {
 		t.Errorf("while it waits it says %q", output)
 	}
 	registry = startRegistry(t, host, dir)

@@ -36,9 +36,8 @@ neither lists nor serves it, so exact pins and lock files that name it fail too.
 Nothing is deleted. Direct access by oci:// still works, unless --delete-tag
 removes the tag, which not every registry allows.
 
---undo takes it back; with @* what was done with @*, and nothing that was done to one
-version. Where the yank, or okara admin prune, removed the tag, it is put back, as
-long as the registry still has what it named.`)
+--undo restores the version, and with @* only what an earlier @* withdrew. A tag that the
+yank or okara admin prune removed comes back as long as the registry has the content.`)
 }
 
 type announceFlags struct {
@@ -154,9 +153,6 @@ func announceItem(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, i
 	e, warnings, err := depot.New(depot.Options{Client: client, Layout: layout}).Announce(ctx, it, an)
 	for _, w := range warnings {
 		reg.Note("warning: %s", w)
-	}
-	if err == nil {
-		reg.Note("a front-end server shows the change within 30 s, or its cache.tag_ttl; okara's built-in registry immediately")
 	}
 	return e.Tag, err
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/client"
@@ -83,8 +82,6 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 	}
 	fl.BoolVar(&decisions, "decisions", false, "show decisions about requests instead of changes (with --server)")
 	fl.BoolVar(&asCSV, "csv", false, "print all records as comma-separated values")
-	_ = cmd.RegisterFlagCompletionFunc("outcome", cobra.FixedCompletions([]string{access.Done, access.Refused, access.Failed}, cobra.ShellCompDirectiveNoFileComp)) // as below
-	_ = cmd.RegisterFlagCompletionFunc("decision", cobra.FixedCompletions([]string{"allowed", "denied"}, cobra.ShellCompDirectiveNoFileComp))                       // fails only for an unknown flag
 	return cmd
 }
 
@@ -92,7 +89,7 @@ func auditFilters() map[string]string {
 	return map[string]string{
 		"actor": "only records of actors with `TEXT` in name, issuer, mode or address", "action": "only records with this `ACTION`, such as publish",
 		"kind": "only records of this `KIND`, such as module", "address": "only records of addresses that contain `TEXT`",
-		"decision": "only records with this `DECISION`: allowed or denied", "outcome": "only records with this `OUTCOME`: done, refused or failed", "since": "only records since `TIME`", "until": "only records before this `TIME`",
+		"decision": "only records with this decision: `allowed|denied`", "outcome": "only records with this outcome: `done|refused|failed`", "since": "only records since `TIME`", "until": "only records before this `TIME`",
 	}
 }
 

@@ -62,7 +62,6 @@ func parseHost(s string) (string, error) {
 	return t.host, nil
 }
 
-// noCredential is the error of commands that print a credential.
 func noCredential(t target) error {
 	return cli.WithHint(fmt.Errorf("no credentials for %s: %w", t, oci.ErrNotFound), "log in with `okara login %s`", t.host)
 }

@@ -59,7 +59,7 @@ func TestBadUsage(t *testing.T) {
 		{"list --regsitry REGISTRY", cli.ExitUsage, "unknown flag: --regsitry", "did you mean --registry?"},
 		{"state list REGISTRY/infra/state --plain-htp", cli.ExitUsage, "unknown flag: --plain-htp", "did you mean --plain-http?"},
 		{"list --registry", cli.ExitUsage, "flag needs an argument: --registry", "usage: okara list [ADDRESS]"},
-		{"list --json=maybe", cli.ExitUsage, `invalid argument "maybe" for "--json"`, "usage: okara list"},
+		{"list --json=maybe", cli.ExitUsage, `invalid argument "maybe" for --json: must be true or false`, "usage: okara list"},
 		{"serve --cache-blobs many", cli.ExitUsage, `"many" is not a size such as 20GiB`, "usage: okara serve"},
 
 		// Too few arguments, too many, and in the wrong order.
@@ -73,7 +73,7 @@ func TestBadUsage(t *testing.T) {
 		{"publish modules . net/{name}/aws --bump build", cli.ExitUsage, "--bump build: must be major, minor, patch or commits", "usage: "},
 		{"publish modules . net/{name}/aws --version 1.0.0 --since v1", cli.ExitUsage, "--since requires --bump", "usage: "},
 		{"publish modules . net/{name}/aws --bump minor --markdown", cli.ExitUsage, "--markdown requires --bump and --dry-run", "usage: "},
-		{module + "--max-files 50001 --registry REGISTRY", cli.ExitUsage, "--max-files 50001: want 1 to 50000, which is what can be pulled", "usage: okara publish module DIR"},
+		{module + "--max-files 50001 --registry REGISTRY", cli.ExitUsage, "--max-files 50001: must be 1 to 50000, the most that can be pulled", "usage: okara publish module DIR"},
 		{module + "extra --registry REGISTRY", cli.ExitUsage, `unexpected argument "extra"`, "usage: okara publish module DIR"},
 		{"publish module net/vpc/aws MODULE 1.0.0 --registry REGISTRY", cli.ExitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: okara publish module DIR NAMESPACE"},
 		{"publish module MODULE 1.0.0 net/vpc/aws --registry REGISTRY", cli.ExitUsage, `module "1.0.0": must be`, "usage: okara publish module DIR NAMESPACE"},
@@ -135,7 +135,7 @@ func TestBadUsage(t *testing.T) {
 		{"list --registry REGISTRY/Up", cli.ExitUsage, "upper-case 'U'", "HOST[:PORT][/PREFIX]"},
 		{"state list REGISTRY", cli.ExitUsage, "no path after the host", "HOST[:PORT]/PATH"},
 		{"state list REGISTRY/infra/state:1", cli.ExitUsage, `remove ":1"`, "without a tag"},
-		{"state list REGISTRY/Infra/State", cli.ExitUsage, "want lower-case letters", "HOST[:PORT]/PATH"},
+		{"state list REGISTRY/Infra/State", cli.ExitUsage, "use lower-case letters", "HOST[:PORT]/PATH"},
 		{"state list 127.0.0.1:1/infra/state", cli.ExitFailure, "GET http://127.0.0.1:1/v2/infra/state/", "nothing listens there"},
 		{"list --registry localhost:1", cli.ExitFailure, "GET http://localhost:1/v2/", "nothing listens there"},
 		{"state list TLS/infra/state", cli.ExitFailure, "unknown authority", "--ca-file"},
@@ -152,7 +152,7 @@ func TestBadUsage(t *testing.T) {
 		{"login REGISTRY/x", cli.ExitUsage, "is not the name of a registry", "HOST[:PORT] without a path"},
 		{"cli-config ftp://x", cli.ExitUsage, "the scheme must be https", "usage: okara cli-config"},
 		{"cli-config http://okara.example.com", cli.ExitUsage, "need https for a server on another machine", "--tls-cert"},
-		{"serve --listen nonsense", cli.ExitUsage, "missing port in address", ""},
+		{"serve --listen nonsense", cli.ExitUsage, "must be HOST:PORT", ""},
 		{"serve --listen :0", cli.ExitUsage, "reachable from other machines", "--token-file FILE"},
 
 		// Credentials.
@@ -190,14 +190,14 @@ func TestBadUsage(t *testing.T) {
 		{"mirror --lockfile DIR --registry REGISTRY", cli.ExitFailure, "is a directory", "usage: okara mirror"},
 		{"sign net/vpc/aws@1.0.0 --cosign-key PUBLIC --registry REGISTRY", cli.ExitUsage, "PUBLIC: read cosign key: this is a public key", "use the private key"},
 		{"sign acme/dns@1.0.0 --sign-key KEYS/ID.pub.asc --registry REGISTRY", cli.ExitUsage, "this is a public key", "use the private key"},
-		{"sign net/vpc/aws@1.0.0 --cosign-key DIR/none --registry REGISTRY", cli.ExitUsage, "no such file", "`okara keys new` makes one"},
+		{"sign net/vpc/aws@1.0.0 --cosign-key DIR/none --registry REGISTRY", cli.ExitUsage, "no such file", "`okara keys new` creates one"},
 		{"verify net/vpc/aws@1.0.0 --cosign-key KEYS/okara-cosign.key --registry REGISTRY", cli.ExitUsage, "this is a private key", "name the public key"},
 		{"TMPDIR=DIR/none publish module MODULE net/tmp/aws 1.0.0 --registry REGISTRY", cli.ExitFailure, "no such file", "cannot create temporary files in DIR/none; set TMPDIR to another directory"},
 		{"publish module LOOP net/vpc/aws 1.2.0 --registry REGISTRY", cli.ExitFailure, "a: circular symbolic link to b: refused", ""},
 		{"publish provider UNSAFE acme/dns 1.0.0 --sign-key KEYS/ID.asc --registry REGISTRY", cli.ExitFailure, `unsafe path "../escaped"`, ""},
 		{"publish provider RELEASE acme/dns 1.0.0 --registry REGISTRY", cli.ExitFailure, "SHA256SUMS is not signed", ""},
-		{"bundle load CUT --registry REGISTRY", cli.ExitFailure, "CUT: the file ends too early", "copy it once more"},
-		{"bundle show CUT", cli.ExitFailure, "CUT: the file ends too early", "copy it once more"},
+		{"bundle load CUT --registry REGISTRY", cli.ExitFailure, "CUT: the file ends too early", "copy the file again"},
+		{"bundle show CUT", cli.ExitFailure, "CUT: the file ends too early", "copy the file again"},
 		{"serve --listen REGISTRY --storage DIR/storage", cli.ExitFailure, "address already in use", "end it, or name another one with --listen"},
 		{"serve --config SETTINGS", cli.ExitUsage, `SETTINGS:1: An argument named "listne" is not expected here. Did you mean "listen"?`, ""},
 		{"lock FOLDER --registry REGISTRY", cli.ExitFailure, "FOLDER: no .tf, .tf.json, .tofu or .tofu.json file", "name the folder of a root module"},
@@ -429,7 +429,7 @@ func TestRefusedCredential(t *testing.T) {
 	again := "; log in with `okara login " + login + "`"
 	for name, env := range map[string]map[string]string{
 		"the password of octocat from " + file + " was refused" + again: {"DOCKER_CONFIG": filepath.Dir(file)},
-		"the password of me from variables OKARA_USERNAME and OKARA_PASSWORD was refused; no others are tried when credentials are given explicitly": {
+		"the password of me from variables OKARA_USERNAME and OKARA_PASSWORD was refused; explicit credentials are never replaced by others": {
 			"OKARA_USERNAME": "me", "OKARA_PASSWORD": "hunter2", "DOCKER_CONFIG": filepath.Dir(file)},
 		"the registry token from " + tofurc + ", and the password of octocat from " + file + " were refused" + again: {"DOCKER_CONFIG": filepath.Dir(file), "TF_CLI_CONFIG_FILE": tofurc},
 	} {

@@ -27,7 +27,6 @@ import (
 // bumpCommits lets the commit messages determine which part of the version is raised.
 const bumpCommits = "commits"
 
-// changedModule is a module of a repository compared with its highest release.
 type changedModule struct {
 	Address     string                   `json:"address"`
 	From        string                   `json:"from,omitempty"`  // the highest release that was not withdrawn; "": none
@@ -50,7 +49,6 @@ func (c changedModule) countBreaking() int {
 	return n
 }
 
-// isUnchanged reports whether the folder is what its highest release is.
 func (c changedModule) isUnchanged() bool { return c.To == "" && c.Error == "" }
 
 // refuse sets why the module cannot be published, if err is not nil.
@@ -62,12 +60,10 @@ func (c *changedModule) refuse(err error) {
 	}
 }
 
-// isUnannounced reports whether callers break although the version does not announce that.
 func (c changedModule) isUnannounced() bool {
 	return c.To != "" && c.countBreaking() > 0 && c.part != addr.Major && !strings.HasPrefix(c.From, "0.")
 }
 
-// changedModules compares the modules of a repository with their published versions.
 type changedModules struct {
 	publisher publisher
 	options   depot.ModuleOptions
@@ -165,7 +161,6 @@ func (c changedModules) findModule(ctx context.Context, f moduleFolder) (changed
 	return m, err
 }
 
-// listModule lists the versions of a module, which may have none.
 func listModule(ctx context.Context, p publisher, m addr.Module) (*depot.Listing, error) {
 	l, err := p.Versions(ctx, m.Item())
 	if errors.Is(err, oci.ErrNotFound) {
@@ -185,7 +180,6 @@ func listModule(ctx context.Context, p publisher, m addr.Module) (*depot.Listing
 	return l, err
 }
 
-// highestRelease is the highest version that is neither a pre-release nor withdrawn.
 func highestRelease(l *depot.Listing) (addr.Version, bool) {
 	i := slices.IndexFunc(l.Versions, func(v addr.Version) bool { return !v.Prerelease() && l.Status(v).Yanked == nil })
 	if i < 0 {
@@ -194,7 +188,6 @@ func highestRelease(l *depot.Listing) (addr.Version, bool) {
 	return l.Versions[i], true
 }
 
-// compareRelease sets what has changed since the release; same reports that nothing has.
 func (c changedModules) compareRelease(ctx context.Context, m *changedModule, released addr.ModuleVersion) (same bool, err error) {
 	options := m.folder.folderOptions(c.options)
 	tree, err := cli.OpenOwn(ctx, m.folder.root, &options)
@@ -276,7 +269,6 @@ func (c changedModules) readCommits(ctx context.Context, m *changedModule, since
 	return nil
 }
 
-// commitsHint adds advice to errors of reading commits.
 func commitsHint(err error, since string) error {
 	switch {
 	case errors.Is(err, checkout.ErrNoCommit):
@@ -486,7 +478,6 @@ func gitVersions(ctx context.Context, a *cli.App, dir string) (checkout.Tags, er
 	return tags, err
 }
 
-// publishVersion parses the version of an argument, or finds it for autoVersion.
 func publishVersion(ctx context.Context, a *cli.App, s, dir string) (addr.Version, error) {
 	if s != autoVersion {
 		v, err := addr.ParseVersion(s)

@@ -33,7 +33,9 @@ run continues where the last one stopped.`
 func newBundle(reg *cli.Registries) *cobra.Command {
 	cmd := cli.Parent("bundle", "artifacts", "Transfer artifacts to a registry without a network")
 	cmd.Long = bundleLong
-	cmd.AddCommand(newBundleCreate(reg), newBundleShow(reg.App), newBundleVerify(reg.App), newBundleLoad(reg))
+	load := newBundleLoad(reg)
+	reg.AddDryRun(load)
+	cmd.AddCommand(newBundleCreate(reg), newBundleShow(reg.App), newBundleVerify(reg.App), load)
 	return cmd
 }
 
@@ -299,7 +301,7 @@ func bundleLoad(ctx context.Context, reg *cli.Registries, file string, keys []st
 		return cli.WithHint(err, "use --images to load container images too")
 	}
 	if errors.Is(err, oci.ErrNotFound) {
-		return cli.WithHint(err, "the bundle may lack what an earlier one has: load all of them, in order")
+		return cli.WithHint(err, "the bundle may depend on an earlier one: load all of them, in order")
 	}
 	if err != nil {
 		return err

@@ -156,7 +156,6 @@ func answersScheme(ctx context.Context, t http.RoundTripper, server *url.URL) bo
 // plainURL lists the characters that need no quoting in the configuration.
 const plainURL = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./:-_~[]"
 
-// parseServer parses the address of a server as users write it.
 func parseServer(s string) (*url.URL, error) {
 	u, err := netaddr.ParseServer(s)
 	if err != nil {
@@ -239,7 +238,6 @@ func modulesOf(host string) string {
 	return fmt.Sprintf("    \"modules.v1\"   = %q\n", "https://"+host+"/v1/modules/")
 }
 
-// mirrors reports whether the network mirror is used.
 func (c cliConfig) mirrors() bool {
 	return c.server.Scheme == "https" && !c.noMirror && len(c.origins) == 0
 }

@@ -89,7 +89,6 @@ func blockText(src []byte, b *hclsyntax.Block) string {
 	return string(src[b.Range().Start.Byte:b.CloseBraceRange.End.Byte])
 }
 
-// replace puts other text in the place of a block.
 func (m *configMerge) replace(b *hclsyntax.Block, text string) {
 	before := blockText(m.out, b)
 	if before == text {

@@ -27,9 +27,9 @@ func newCompare(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare NAMESPACE/NAME/SYSTEM OLD NEW",
 		Short: "Show what changed between two versions of a module",
-		Long: `Show what changed between two versions of a module, in three groups: what breaks those
-who call it, what may break them, and what is new. Versions of tools and providers, inputs,
-outputs, resources and submodules are compared; the code of the module is not.
+		Long: `Show what changed between two versions of a module, in three groups: what breaks callers,
+what may break them, and what is new. Versions of tools and providers, inputs, outputs,
+resources and submodules are compared; the code of the module is not.
 
 ` + readServerHelp + `
 
@@ -72,7 +72,7 @@ func readDescription(ctx context.Context, reg *cli.Registries, server cli.Server
 		return d, err
 	}
 	if s.Description == nil {
-		return d, fmt.Errorf("%s %s has no description, which other programs do not publish", m, version)
+		return d, fmt.Errorf("%s %s has no description: it was not published by okara", m, version)
 	}
 	return *s.Description, nil
 }
@@ -81,7 +81,7 @@ func (c compared) formatText() string {
 	if len(c.Differences) == 0 {
 		return fmt.Sprintf("%s: nothing that callers use differs between %s and %s", c.Address, c.From, c.To)
 	}
-	headings := map[string]string{description.Breaks: "Breaks callers", description.MayBreak: "May break callers", description.New: "New, or of no effect on callers"}
+	headings := map[string]string{description.Breaks: "Breaks callers", description.MayBreak: "May break callers", description.New: "New, or no effect on callers"}
 	var out strings.Builder
 	for _, effect := range description.Effects() {
 		var rows [][]string

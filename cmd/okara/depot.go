@@ -57,7 +57,7 @@ func (f *depotFlags) addTo(up *upstreams, cmd *cobra.Command) {
 	}
 }
 
-const repairUsage = "look at each part of every version in the registry, and push again what it has lost"
+const repairUsage = "check each part of every version in the registry, and restore what it has lost"
 
 func readSet(file string) (*supply.Set, error) {
 	set, err := supply.ReadSet(file)
@@ -177,13 +177,11 @@ func namedBy(set *supply.Set) []string {
 	return hosts
 }
 
-// stepCounter draws the number of finished versions of a plan, on a terminal.
 func stepCounter(a *cli.App, p *supply.Plan) func(supply.Result) {
 	step := a.Steps("versions", len(p.Steps))
 	return func(supply.Result) { step() }
 }
 
-// noteLeftOut warns about what origins list and a plan does not take.
 func noteLeftOut(a *cli.App, p *supply.Plan) {
 	for _, d := range p.LeftOut {
 		a.Note("warning: %s: version %s of the origin is left out: %s", d.Entry, d.Version, d.Reason)

@@ -16,17 +16,24 @@ import (
 
 func newDepotApply(up *upstreams) *cobra.Command {
 	var f depotFlags
+	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "apply [FILE]",
 		Short: "Publish missing versions and prune those that retention allows",
-		Long: `Carry out what okara depot plan shows, several entries at a time. A broken entry
-does not stop the others; the exit code is then 6. Interrupted or repeated, a run
-does only what is missing. What the registry has lost of a version, as after a
-garbage collection, is looked for with --repair: one request for each part.`,
+		Long: `Carry out what okara depot plan shows, several entries at a time. A broken entry does not
+stop the others; the exit code is then 6. An interrupted run is continued by the next.
+--repair also restores parts of versions that the registry has lost; it makes one request
+for each part.`,
 		Example: "  okara depot apply -f depot.hcl --used-by live/",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return depotApply(cmd.Context(), up, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dryRun {
+				return depotPlan(cmd.Context(), up, f, false)
+			}
+			return depotApply(cmd.Context(), up, f)
+		},
 	}
 	f.addTo(up, cmd)
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only print the plan, as okara depot plan does")
 	cmd.Flags().BoolVar(&f.repair, "repair", false, repairUsage)
 	return cmd
 }

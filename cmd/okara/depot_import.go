@@ -48,13 +48,13 @@ reason. In a cluster with both groups, a name without its group means okara's.`,
 			case "kubernetes":
 				return importKubernetes(up.reg.App, args, registry)
 			}
-			return cli.UsageError("--as %s: want depot or kubernetes", as)
+			return cli.UsageError("--as %s: must be depot or kubernetes", as)
 		},
 	}
 	addAllowInternal(cmd.Flags(), &up.allowed)
 	cmd.Flags().StringVar(&registry, "from-registry", "", "`HOST` of a module registry to list")
 	cmd.Flags().StringVar(&namespace, "namespace", "", "import only this `NAMESPACE` of the registry")
-	cmd.Flags().StringVar(&as, "as", "depot", "output `FORM`: depot or kubernetes")
+	cmd.Flags().StringVar(&as, "as", "depot", "output form: `depot|kubernetes`")
 	return cmd
 }
 
@@ -180,7 +180,6 @@ const dataFolder = ".terraform"
 // maxInput bounds what is read from standard input, in bytes.
 const maxInput = 64 << 20
 
-// readInput reads a file, or standard input for "-".
 func readInput(a *cli.App, name string) ([]byte, error) {
 	if name != "-" {
 		return os.ReadFile(name)

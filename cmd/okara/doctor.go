@@ -16,16 +16,13 @@ import (
 const doctorLong = `Test whether locks are safe in a registry, and what it can delete, by writing and
 removing a few hundred small tags in REPOSITORY.
 
-The litmus test: two connections each push a tag and then list the tags, at the same
-time, 200 times (1000 times with --thorough). If neither sees the other's tag in a
-round, two runs could hold one lock. --peer runs the second connection against another
-host of the same registry.
+Two connections each push a tag and then list the tags, at the same time, 200 times (1000
+with --thorough). If neither sees the other's tag, two runs could hold one lock. --peer
+runs the second connection against another host of the same registry. A tag that is pushed
+twice shows whether tags are immutable.
 
-One tag is pushed twice: if the tags of a registry are immutable, reads list the
-versions, since the tag of the current state always refers to the first one.
-
-The verdict is recorded in the repository under the tag okara-doctor, and locks and
-reads in it follow the verdict. If locking is refused, the exit code is 1.
+The verdict is recorded in the repository under the tag okara-doctor, and locks and reads
+there follow it. If locking is refused, the exit code is 1.
 
 If the registry refuses to delete, the litmus test uses the repository
 REPOSITORY/okara-doctor, which can be removed afterwards.`

@@ -23,17 +23,15 @@ mistakes for versions, tags that do not match the artifact, packages that are no
 signed ones, and platforms missing from the newest version. Without an argument
 everything in the catalog is checked. Nothing is changed, except with --rebuild-catalog.
 
-Only manifests are read, which is enough to find a package that was zipped
-again: its hash differs. --deep reads every package as well and computes its
-hashes again, which finds packages that the registry damaged and a wrong h1:.
+Only manifests are read. --deep also reads every package and computes its hashes again,
+which finds packages that the registry damaged.
 
 --rebuild-catalog first adds missing entries to the catalog, which okara list reads: the
-named modules and providers, or all that the registry has under the prefix. Most hosted
-registries cannot list all.
+named modules and providers, or all that the registry lists under the prefix, which most
+hosted registries cannot.
 
-Without an argument, parked jobs of okara serve are reported as well: the server stopped
-during each of three attempts. A caller who may not read the queue gets a warning
-instead.
+Without an argument, parked jobs of okara serve are reported as well: those during which
+the server stopped three times.
 
 Prints one line per finding.
 

@@ -62,7 +62,6 @@ func parkedFindings(ctx context.Context, client *oci.Client, layout addr.Layout)
 	return findings, nil
 }
 
-// storedSince reports whether the version of a parked job has been stored since.
 func storedSince(ctx context.Context, client *oci.Client, layout addr.Layout, j jobs.ParkedJob) (bool, error) {
 	p, perr := addr.ParseProvider(j.Data["provider"])
 	v, verr := addr.ParseVersion(j.Data["version"])

@@ -55,7 +55,6 @@ func newExec(reg *cli.Registries) *cobra.Command {
 	return cli.WithoutJSON(cmd, "it prints what the program prints; the program's own flags come after --")
 }
 
-// toolShims makes a folder in which the names of the tools lead to okara.
 func toolShims() (dir string, remove func() error, err error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -33,11 +33,10 @@ func newGC(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Free the space of deleted content in the built-in registry",
-		Long: `Remove from the embedded registry what no tag leads to: manifests, blobs and
-remains of interrupted uploads. What refers to something that stays, such as a
-signature, stays too. A server does this by itself, see gc_interval of okara
-serve; this command is for its directory while it does not run. Interrupted, it
-loses nothing; the next run goes on. With --dry-run the server may run.`,
+		Long: `Remove what no tag leads to from the built-in registry: manifests, blobs and remains of
+interrupted uploads. Signatures and reports stay with what they refer to. A running server
+does this automatically (gc_interval); this command is for a stopped one, except with
+--dry-run. It can be interrupted at any time.`,
 		Example: "  okara admin gc --dry-run\n  okara admin gc --storage /srv/okara",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -103,7 +103,8 @@ state replicate REGISTRY/infra/state REGISTRY/infra/copy
 state delete REGISTRY/infra/imported -w default --yes
 `
 
-// TestJSON: with --json each command prints one document, or refuses the flag.
+// TestJSON: with --json each command prints one document, or refuses the flag. Those that change a
+// registry do so without a write with --dry-run.
 //
 // Shows: mistakes 30
 // Shows: mistakes 42
@@ -166,14 +167,24 @@ func jsonSuccesses(t *testing.T) map[string]bool {
 		if !strings.Contains(line, "--registry") {
 			words = append(words, "--registry", u.registry.host)
 		}
+		c, _, err := newRoot(&cli.App{Getenv: os.Getenv}).Find(words)
+		must.Succeed(t, err)
+		before := u.registry.n.Load()
+		if c.Flags().Lookup("dry-run") != nil {
+			o := okara(t, append(words, "--json", "--dry-run")...)
+			if _, ok := document(o.out); !ok || o.code != cli.ExitOK || u.registry.n.Load() != before {
+				t.Errorf("%s: with --dry-run exit %d, %d writes\n%s%s", c.CommandPath(), o.code, u.registry.n.Load()-before, o.out, o.err)
+			}
+		}
 		o := okara(t, append(words, "--json")...)
+		if u.registry.n.Load() != before && c.Flags().Lookup("dry-run") == nil && c.Name() != "doctor" {
+			t.Errorf("%s writes to the registry and has no --dry-run", c.CommandPath())
+		}
 		doc, ok := document(o.out)
 		if _, failed := failure(doc); !ok || failed || o.code != cli.ExitOK {
 			t.Errorf("%s: exit %d, and no document of what came of it:\n%s%s", strings.TrimSpace(line), o.code, o.out, o.err)
 		}
-		if c, _, err := newRoot(&cli.App{Getenv: os.Getenv}).Find(words); err == nil {
-			shown[strings.TrimPrefix(c.CommandPath(), "okara ")] = true
-		}
+		shown[strings.TrimPrefix(c.CommandPath(), "okara ")] = true
 	}
 	return shown
 }

@@ -37,7 +37,6 @@ func inKeysDir(a *cli.App, dir *string, run func(folder signing.KeyDir, args []s
 	}
 }
 
-// keysDir is the folder for keys; --dir sets another one.
 func keysDir(a *cli.App, dir string) (signing.KeyDir, error) {
 	if dir != "" {
 		return signing.KeyDir(dir), nil
@@ -113,7 +112,6 @@ func noteUnprotected(a *cli.App, passphrase []byte) {
 	}
 }
 
-// saveNewCosignKey makes and stores a key for cosign signatures.
 func saveNewCosignKey(a *cli.App, dir signing.KeyDir) error {
 	private, public, err := signing.NewCosignKey()
 	if err != nil {

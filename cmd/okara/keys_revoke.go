@@ -46,10 +46,10 @@ func newKeysRevoke(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke ID",
 		Short: "Mark a key as revoked",
-		Long: `Mark a key as revoked: it signs nothing any more, and its public key shows that it is
-revoked. Publish that file where your users find the key. Published versions keep their
-signature; sign them again with another key and okara sign --replace. A front-end serves
-nothing with the key any more once revoked_keys in its configuration contains the ID.`,
+		Long: `Mark a key as revoked: it can no longer sign, and its public key says so. Publish that
+file where your users find the key. Published versions keep their signature; sign them
+again with another key and okara sign --replace. A front-end refuses what the key signed
+once revoked_keys in its configuration contains the ID.`,
 		Example: `  okara keys revoke 6F3C0A1B2C3D4E5F --reason "laptop stolen"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: inKeysDir(a, &dir, func(folder signing.KeyDir, args []string) error {
@@ -59,7 +59,7 @@ nothing with the key any more once revoked_keys in its configuration contains th
 			}
 			info, err := folder.Revoke(strings.ToUpper(args[0]), reason, passphrase)
 			if errors.Is(err, os.ErrNotExist) {
-				return &cli.ExitError{Code: cli.ExitNotFound, Err: fmt.Errorf("no private key %s in %s", args[0], folder)}
+				return cli.WithHint(&cli.ExitError{Code: cli.ExitNotFound, Err: fmt.Errorf("no private key %s in %s", args[0], folder)}, "`okara keys list` shows the keys")
 			}
 			if err != nil {
 				return err

@@ -32,18 +32,17 @@ func newList(reg *cli.Registries) *cobra.Command {
 		Short: "List and search modules and providers, or list the versions of one",
 		Long: `List and search modules and providers, or list the versions of one, highest first.
 
-Without an argument the catalog is read, which contains what okara published or
-mirrored. A word without "/", or a pattern with "*", lists those whose addresses contain
-or match it; "**" stands for several parts. ADDRESS is NAMESPACE/NAME/SYSTEM of a module,
-NAMESPACE/TYPE of a provider, or HOST/NAMESPACE/TYPE of a mirrored one, with an optional
-version constraint after "@".
+Without an argument the catalog is read, which contains what okara published or mirrored.
+A word without "/", or a pattern with "*", lists addresses that contain or match it; "**"
+stands for several parts. ADDRESS is NAMESPACE/NAME/SYSTEM of a module, NAMESPACE/TYPE of
+a provider, or HOST/NAMESPACE/TYPE of a mirrored one, with an optional constraint after
+"@".
 
-On a terminal and with --long, the newest version of each and when a version was
-published are listed too.
+On a terminal and with --long, the newest version of each and when it was published are
+listed too.
 
-With --server, a front-end (okara serve) is queried instead of the registry. It lists
-what the token may read: that of --token-file or OKARA_TOKEN, else the one that tofu and
-terraform send there.
+With --server, a front-end (okara serve) lists what the token may read: that of
+--token-file or OKARA_TOKEN, else the one that tofu and terraform send there.
 
 Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
 		Example: `  okara list
@@ -82,13 +81,11 @@ Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
 	return cmd
 }
 
-// lister lists artifacts: a registry, or a front-end before it.
 type lister interface {
 	List(ctx context.Context) ([]artifact.CatalogEntry, error)
 	Versions(ctx context.Context, it addr.Item) (*depot.Listing, error)
 }
 
-// openLister returns the front-end of --server, else the registry.
 func openLister(reg *cli.Registries, s cli.ServerFlags) (lister, error) {
 	front, err := cli.OpenFrontEnd(reg, s, nil)
 	if err != nil {
@@ -153,7 +150,6 @@ func (r registryLister) Versions(ctx context.Context, it addr.Item) (*depot.List
 	return &listing, nil
 }
 
-// frontLister adds advice to the errors of a front-end.
 type frontLister struct{ c *client.Client }
 
 func (f frontLister) List(ctx context.Context) ([]artifact.CatalogEntry, error) {
@@ -166,7 +162,6 @@ func (f frontLister) Versions(ctx context.Context, it addr.Item) (*depot.Listing
 	return l, listHint(err)
 }
 
-// listHint adds advice to refusals of reads.
 func listHint(err error) error {
 	switch {
 	case errors.Is(err, oci.ErrUnauthenticated):
@@ -258,7 +253,6 @@ type versionLine struct {
 	marks
 }
 
-// marks are the warnings in the status of a version.
 type marks struct {
 	Deprecated  bool   `json:"deprecated,omitempty"`
 	Yanked      bool   `json:"yanked,omitempty"`
@@ -343,7 +337,6 @@ func itemVersion(ctx context.Context, c *catalog.Catalog, it addr.Selection) (*c
 	return l, v, nil
 }
 
-// noneSelected is the error if nothing that is offered is selected.
 func noneSelected(l *catalog.Versions, it addr.Selection) error {
 	if len(l.Listing.Versions) > 0 && !slices.ContainsFunc(l.Listing.Versions, func(v addr.Version) bool { return !v.Edition() && l.Listing.Status(v).Yanked == nil }) {
 		return fmt.Errorf("every version of %s is withdrawn, okara list says why: %w", it.Item, oci.ErrNotFound)

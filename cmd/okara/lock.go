@@ -27,20 +27,18 @@ import (
 
 const lockLong = `Complete the dependency lock file of a root module.
 
-Each provider gets the hashes of all its platforms, zh: and h1:, as far as the
-registry's manifests contain them, and those in the signed SHA256SUMS. No package is
-downloaded. Versions come from the lock file; a provider without an entry is resolved
-from the required_providers blocks in DIR and in the local modules it calls, to the
-highest version that matches and is not withdrawn. Other entries, comments and
-constraints do not change. Where the source of a module depends on variables, their
-defaults and .tfvars files choose the module; without a value --check fails.
+Each provider gets the hashes of all its platforms, zh: and h1:, as far as the registry
+has them; no package is downloaded. Versions come from the lock file; a provider without
+an entry gets the highest version that the required_providers blocks of DIR and its local
+modules allow. Other entries, comments and constraints do not change. Where the source of
+a module depends on variables, their defaults and .tfvars files choose it.
 
 A hash that is unknown to the registry is a conflict, and so is a version that the
 configuration does not allow: in that case nothing is written, and the exit code is 4.
 --check lists what is missing, hash by hash, with the same code.
 
-Providers published in the registry, as opposed to mirrored ones, are its own providers.
-Their host is detected from the addresses; --own-host sets it.
+The host of the registry's own providers is detected from the addresses; --own-host sets
+it.
 
 ` + policyHelp + ` In that case nothing is written. These flags
 require the registry of --registry.

@@ -79,7 +79,6 @@ this check.`,
 	return cmd
 }
 
-// readLogin reads what the flags do not give from standard input or by asking the user.
 func readLogin(a *cli.App, username string, stdin bool) (oci.Credential, error) {
 	if stdin {
 		if username == "" {
@@ -128,7 +127,6 @@ func checkedLogin(username, password string) (oci.Credential, error) {
 	return oci.Credential{Username: username, Password: password}, nil
 }
 
-// checkLogin makes a request to the registry with exactly these credentials.
 func checkLogin(ctx context.Context, reg *cli.Registries, host string, c oci.Credential) error {
 	o, err := reg.OCIOptions()
 	if err != nil {

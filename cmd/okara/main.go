@@ -33,7 +33,6 @@ func mainCode() int {
 	return runCommand(ctx, calledAsTool(os.Args, os.Getenv), os.Stdin, os.Stdout, os.Stderr, os.Getenv)
 }
 
-// runCommand executes one command line and returns the exit code of the process.
 func runCommand(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer, getenv func(string) string) int {
 	return cli.Run(ctx, &cli.App{In: in, Out: out, Err: errOut, Getenv: getenv}, newRoot, args)
 }

@@ -28,19 +28,16 @@ with an optional @CONSTRAINT. Without a constraint the newest release is copied,
 constraint every matching version. ADDRESS//DIR is the whole package of a module that has
 the folder DIR, and is then used as HOST/ADDRESS//DIR.
 
-SHA256SUMS and its signature are verified before anything is pushed and stored
-unchanged, so that clients verify the author's signature. Existing versions are compared
-with the origin: modules by their files, providers by their checksums. Identical content
-is skipped, so an interrupted run continues where it stopped, and different content is
-refused: published versions never change. Missing platforms of a provider version are
-added if the mirrored SHA256SUMS lists them. Platforms of --platform that the origin
-lacks are skipped with a warning; a version with none of them fails.
+SHA256SUMS and its signature are verified before anything is pushed, and stored unchanged,
+so that clients can verify the author's signature. Existing versions are compared with the
+origin: identical content is skipped, missing platforms of a provider are added if the
+mirrored SHA256SUMS lists them, and different content is refused. Platforms of --platform
+that the origin lacks are skipped with a warning; a version with none of them fails.
 
-Each version ends as new, extended, skipped, refused or failed. Refused means a missing
-or wrong signature, bytes that do not match, a package that cannot be installed, or
-different content for an existing version. Failed means that it could not be read or
-stored. Neither stops the others: the exit code is then 6, or 4 if everything refused is
-different content for existing versions.
+Each version ends as new, extended, skipped, refused (a missing or wrong signature, wrong
+bytes, a package that cannot be installed, or different content) or failed (it could not
+be read or stored). Neither stops the others: the exit code is then 6, or 4 if everything
+refused is different content.
 
 ` + internalHelp + `
 
@@ -131,7 +128,6 @@ func mirrorAll(ctx context.Context, up *upstreams, args []string, o mirrorOption
 	return printMirrored(up.reg.App, results)
 }
 
-// mirrorer makes a set from the command line.
 type mirrorer struct {
 	up      *upstreams
 	o       mirrorOptions
@@ -178,7 +174,6 @@ func (m *mirrorer) mirrorAll(ctx context.Context, d *depot.Depot, src depot.Sour
 	return m.results, nil
 }
 
-// failArgument records an argument without any version.
 func (m *mirrorer) failArgument(arg string, err error) {
 	m.results = append(m.results, mirrorResult{Address: arg, State: mirrorState(false, err), Reason: err.Error(), arg: arg, err: err})
 }
@@ -310,7 +305,6 @@ func (m *mirrorer) addModule(e supply.Entry, host, address, dir string) error {
 	return nil
 }
 
-// addLockFile adds exactly the contents of a lock file to the set.
 func (m *mirrorer) addLockFile(name string) error {
 	l, err := readLockFile(name)
 	if err != nil {
@@ -324,7 +318,6 @@ func (m *mirrorer) addLockFile(name string) error {
 	return nil
 }
 
-// printMirrored prints one line per version and a summary.
 func printMirrored(a *cli.App, results []mirrorResult) error {
 	count := map[string]int{}
 	var failures []error

@@ -30,7 +30,6 @@ func (p *policyFlags) addTo(cmd *cobra.Command) {
 	f.BoolVar(&p.Expired, "allow-expired-key", false, "accept a key that has expired")
 }
 
-// readPolicy returns the policy; nil if no flag is given.
 func (p *policyFlags) readPolicy() (*trust.Policy, error) {
 	o, err := p.Read()
 	if err != nil {

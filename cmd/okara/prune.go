@@ -42,13 +42,12 @@ while they are above the lowest counted version, and are removed below it. The r
 that clients choose always stays.
 
 On a terminal okara shows what would be removed and asks for confirmation; elsewhere
---yes is required. A version is withdrawn first, then its tag is removed; editions are
-removed with their version. On a registry that does not delete tags the manifest is
-removed, unless another tag refers to it; what remains is withdrawn and reported. The
-registry's garbage collection frees the space.
+--yes is required. A version is withdrawn first, then its tag and its editions are
+removed. On a registry that does not delete tags the manifest is removed, unless another
+tag refers to it; what remains is withdrawn and reported.
 
 Prints the versions. okara yank --undo restores one until the registry's garbage
-collection has freed it; until then its number is not reused.
+collection frees it; until then its number is not reused.
 
 Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
 		Example: `  okara admin prune net/vpc/aws --keep 20 --dry-run
@@ -99,7 +98,6 @@ func (t selected) policyVersions(ctx context.Context, require *trust.Policy) (*c
 	return c.Versions(ctx, t.Item)
 }
 
-// pruneItem removes the versions, if the user confirms it, and prints them.
 func pruneItem(ctx context.Context, a *cli.App, t selected, l *catalog.Versions, versions []addr.Version, removal cli.Removal) error {
 	var rows [][]string
 	for _, v := range versions {

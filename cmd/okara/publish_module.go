@@ -33,27 +33,21 @@ func newPublishModule(reg *cli.Registries) *cobra.Command {
 		Short: "Publish a folder as a version of a module",
 		Long: `Publish a folder as a version of a module.
 
-The folder is packed the same way on every machine, so the same files always have the
-same digest. Files in .terraformignore and .tfignore are excluded, like .git, .terraform
-and state files. Files of values (*.tfvars, .env), plans, private keys and files in
-.gitignore, including those above the folder in the same checkout, are held back with a
-warning; --include adds them. Files that git tracks are included even if they are in
-.gitignore, and under examples also *.tfvars. --dry-run shows which files would be
-included and excluded, and why, and whether the version is new, unchanged or in conflict
-in the registry, or on the server if one is given; with --policy editions other content
-is new too. A configuration that does not parse,
-declares something twice or uses undeclared variables is refused with file, line and
-column.
+The same files always have the same digest. .git, .terraform, state files and what
+.terraformignore and .tfignore name are excluded. Files of values (*.tfvars, .env), plans,
+private keys and files that git ignores are held back with a warning; --include adds
+them. Files that git tracks are included, and under examples also *.tfvars. --dry-run
+lists the files, with the reasons, and says whether the version is new, unchanged or in
+conflict. A configuration that does not parse, declares something twice or uses
+undeclared variables is refused.
 
-VERSION is a semantic version, or "auto" for the one in the git tag. With --bump
-instead, it is the one after the highest release, including withdrawn ones: the first is
-0.1.0, or 1.0.0 with --bump major. If the highest release has the same content, its
-version is used.
+VERSION is a semantic version, or "auto" for the one in the git tag. With --bump it is
+the one after the highest release, withdrawn ones included: the first is 0.1.0, or 1.0.0
+with --bump major. If the highest release has the same content, its version is used.
 
-A version is written once: publishing the same content again succeeds without a push,
-different content is refused. With --policy editions, different content becomes the
-version, and the old one can still be selected by its exact edition. The number of a
-withdrawn version is not reused.
+Published versions never change: publishing the same content again succeeds, other
+content is refused, and the number of a withdrawn version is not reused. With --policy
+editions, other content becomes the version, and the old one is still there as an edition.
 
 ` + serverHelp + `
 
@@ -136,7 +130,7 @@ func (m *moduleFlags) moduleOptions(a *cli.App) (depot.ModuleOptions, error) {
 		return depot.ModuleOptions{}, cli.UsageError("%w", err)
 	}
 	if m.o.Limits.Files < 1 || m.o.Limits.Files > archive.MaxFiles {
-		return depot.ModuleOptions{}, cli.UsageError("--max-files %d: want 1 to %d, which is what can be pulled", m.o.Limits.Files, archive.MaxFiles)
+		return depot.ModuleOptions{}, cli.UsageError("--max-files %d: must be 1 to %d, the most that can be pulled", m.o.Limits.Files, archive.MaxFiles)
 	}
 	o := m.o
 	o.Policy = policy
@@ -281,7 +275,6 @@ func outcomeText(outcome string) string {
 	return ""
 }
 
-// publishAnnotations returns the annotations about the source from the environment.
 func publishAnnotations(a *cli.App) (map[string]string, error) {
 	annotations, err := checkout.Annotations(a.Getenv)
 	if err != nil {

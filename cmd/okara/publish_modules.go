@@ -34,22 +34,19 @@ func newPublishModules(reg *cli.Registries) *cobra.Command {
 		Short: "Publish the modules in the folders of a repository",
 		Long: `Publish the modules in the folders of a repository under one version.
 
-ADDRESS says which folders are modules and how they are called. net/{name}/aws
-takes each folder of ROOT by its name; net/{name}/{system} takes folders named
-SYSTEM/NAME. Folders without configuration are passed over.
+net/{name}/aws takes each folder of ROOT by its name, net/{name}/{system} folders named
+SYSTEM/NAME. Folders without configuration are skipped.
 
 VERSION is a semantic version, or "auto" for the one in the git tag. A tag such as
 modules/vpc/v1.4.0 names one folder; only that one is published.
 
-With --bump in the place of VERSION only folders that differ from their highest
-release are published, each under its own next version. --bump commits takes it from
-the messages of the commits since that release (https://www.conventionalcommits.org):
-"feat: ..." asks for a minor version, "feat!: ..." or a paragraph "BREAKING CHANGE: ..."
-for a major one, all others for a patch. Their first lines are kept with the version,
-and okara show prints them. A release knows its commit where a CI job published it;
---since names another one. With --dry-run it lists what would be published, and with
---markdown as well as the text of a comment on a merge request, which also says what
-differs and whether it breaks callers.
+With --bump in place of VERSION, only folders that differ from their highest release are
+published, each under its own next version. --bump commits takes it from the messages of
+the commits since then (https://www.conventionalcommits.org): "feat: ..." makes a minor
+version, "feat!: ..." or "BREAKING CHANGE: ..." a major one, all others a patch. okara
+show prints their first lines. A release records its commit if a CI job published it;
+--since names another one. --dry-run lists what would be published; with --markdown it is
+a comment for a merge request, which also says what breaks callers.
 
 ` + serverHelp + `
 
@@ -107,7 +104,6 @@ run.`,
 	return cmd
 }
 
-// modulesFlags set the versions of the modules of a repository.
 type modulesFlags struct {
 	version, bump, since, packageRoot string
 	markdown, keepGoing               bool
@@ -116,7 +112,7 @@ type modulesFlags struct {
 func (m *modulesFlags) addTo(a *cli.App, f *pflag.FlagSet) {
 	f.StringVar(&m.version, "version", "", "")
 	a.Deprecate(f, "version", "put VERSION after ADDRESS")
-	f.StringVar(&m.bump, "bump", "", "publish what has changed, each with a higher `major|minor|patch` number, or commits for what their messages ask for")
+	f.StringVar(&m.bump, "bump", "", "publish what has changed, each with a higher `major|minor|patch|commits` number; commits: what their messages ask for")
 	f.StringVar(&m.since, "since", "", "read the commits since this `REVISION` instead of since the release")
 	f.StringVar(&m.packageRoot, "package-root", "", "pack this parent `DIR` of the modules with each of them")
 	f.BoolVar(&m.keepGoing, "keep-going", false, "publish the others if some would be refused")

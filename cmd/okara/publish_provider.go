@@ -27,26 +27,23 @@ func newPublishProvider(reg *cli.Registries) *cobra.Command {
 
 DIST is a folder as written by GoReleaser: terraform-provider-TYPE_VERSION_OS_ARCH.zip
 for each platform, and optionally SHA256SUMS, its signature and the registry manifest.
-The zips are stored byte for byte. All of it is checked before anything is pushed, and
+The zips are stored byte for byte. Everything is checked before anything is pushed, and
 the version becomes visible when it is complete.
 
-The registry manifest lists the protocols of the provider, 5.0 without one. If
-SHA256SUMS lists PREFIX_manifest.json and it is not in DIST,
-terraform-registry-manifest.json in the folder above DIST is used. --protocols replaces
-a manifest that cannot be read.
+The registry manifest lists the protocols of the provider, 5.0 without one; the one in
+the folder above DIST is used if SHA256SUMS lists it. --protocols replaces it.
 
 A signature in the folder is verified with --openpgp-key and kept. Without one, SHA256SUMS
 is signed with --sign-key; the private key stays on this machine.
 
-The documentation in the folder docs of DIST, or in --docs, is stored with the version
-and shown on its page; it is Markdown in the form of the public registries.
+Documentation in docs of DIST, or in --docs, is shown on the page of the version; it is
+Markdown as for the public registries.
 
-A published version never changes, with one exception: --extend adds platforms. DIST
-then contains the zips of all platforms, and existing ones must be unchanged.
+Published versions never change, except that --extend adds platforms: DIST then contains
+the zips of all platforms, and existing ones must be unchanged.
 
 ` + serverHelp + `
-Files that the server has are not sent again, so that running a publication that
-was cut once more completes it.
+An interrupted upload continues where it stopped.
 
 Prints repository:tag@digest.
 
@@ -157,7 +154,6 @@ func readManifestAbove(dist string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
-// readPrivateKey reads the signing key; an empty name means no key.
 func readPrivateKey(a *cli.App, file, passphraseFile string) (*signing.Key, error) {
 	return parseKeyFile(a, file, passphraseFile, signing.ParseKey)
 }
@@ -177,10 +173,9 @@ func parseKeyFile[K any](a *cli.App, file, passphraseFile string, parse func(b, 
 	return key, nil
 }
 
-// readKeyFile reads a private key and the passphrase for it.
 func readKeyFile(a *cli.App, file, passphraseFile string) (key, passphrase []byte, err error) {
 	if key, err = os.ReadFile(file); err != nil {
-		return nil, nil, cli.WithHint(cli.UsageError("%w", err), "`okara keys list` shows the keys on this machine, `okara keys new` makes one")
+		return nil, nil, cli.WithHint(cli.UsageError("%w", err), "`okara keys list` shows the keys on this machine, `okara keys new` creates one")
 	}
 	passphrase, err = readPassphrase(a, passphraseFile)
 	return key, passphrase, err

@@ -148,11 +148,11 @@ func TestDeniedByHarbor(t *testing.T) {
 		text     string
 		hint     string
 	}{
-		{[]string{"state", "push", host + "/nope/state", state}, "secret", "project nope not found", "check that the project is there"},
-		{[]string{"state", "pull", host + "/nope/state"}, "secret", "project nope not found", "check that the project is there"},
+		{[]string{"state", "push", host + "/nope/state", state}, "secret", "project nope not found", "check that the project exists"},
+		{[]string{"state", "pull", host + "/nope/state"}, "secret", "project nope not found", "check that the project exists"},
 		{[]string{"state", "push", host + "/infra/state", state}, "secret", "action: push", "what the account may do in it"},
-		{[]string{"publish", "module", newModuleDir(t), "net/vpc/aws", "1.0.0", "--registry", host + "/nope"}, "secret", "project nope not found", "check that the project is there"},
-		{[]string{"admin", "doctor", host + "/nope/state"}, "secret", "project nope not found", "check that the project is there"},
+		{[]string{"publish", "module", newModuleDir(t), "net/vpc/aws", "1.0.0", "--registry", host + "/nope"}, "secret", "project nope not found", "check that the project exists"},
+		{[]string{"admin", "doctor", host + "/nope/state"}, "secret", "project nope not found", "check that the project exists"},
 		{[]string{"state", "pull", host + "/infra/state"}, "wrong", "unauthorized", "was refused; log in"},
 	} {
 		o := okaraAs(t, host, tt.password, tt.args...)

@@ -46,10 +46,12 @@ func newRoot(a *cli.App) *cobra.Command {
 	approve := newApprove(reg)
 	prune := newPrune(reg)
 	scan := newScan(reg)
-	publish.AddCommand(newPublishModule(reg), newPublishModules(reg), newPublishProvider(reg), newConvert(reg), attach)
+	provider, convert, deprecate, yank, sign := newPublishProvider(reg), newConvert(reg), newDeprecate(reg), newYank(reg), newSign(reg)
+	publish.AddCommand(newPublishModule(reg), newPublishModules(reg), provider, convert, attach)
+	reg.AddDryRun(attach, approve, scan, provider, convert, deprecate, yank, sign)
 	depot := newDepot(up)
 	depot.AddCommand(approve)
-	stored := []*cobra.Command{newList(reg), newShow(reg), newCompare(reg), newPull(reg), newDeprecate(reg), newYank(reg), newSign(reg), newVerify(reg)}
+	stored := []*cobra.Command{newList(reg), newShow(reg), newCompare(reg), newPull(reg), deprecate, yank, sign, newVerify(reg)}
 	completeItems(reg, append(stored, attach, approve, prune, scan)...)
 	addCommands(root, "artifacts", append(stored, publish, newKeys(a), newBundle(reg), newLock(up), newMirror(up), depot)...)
 	addCommands(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg))

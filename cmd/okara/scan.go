@@ -32,7 +32,7 @@ exit code is 1 if there are findings of that level.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return scanItem(cmd.Context(), reg, args[0], p) },
 	}
 	cmd.Flags().StringVar(&p.Scanner, "scanner", p.Scanner, "trivy, or a `COMMAND` that takes a folder and writes SARIF to stdout")
-	cmd.Flags().StringVar(&p.Block, "block", "", "lowest `LEVEL` that fails: low, medium, high or critical")
+	cmd.Flags().StringVar(&p.Block, "block", "", "lowest level that fails: `low|medium|high|critical`")
 	cmd.Flags().StringVar(&p.Database, "database", "", "`DIR` of Trivy's cache, to be used without a download")
 	return cmd
 }

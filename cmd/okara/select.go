@@ -201,7 +201,6 @@ func completeVersions(ctx context.Context, reg *cli.Registries, cmd *cobra.Comma
 	return found
 }
 
-// completionLister returns where a command finds its artifacts.
 func completionLister(reg *cli.Registries, cmd *cobra.Command) (lister, error) {
 	if cmd.Flag("server") == nil {
 		return openRegistryLister(reg)

@@ -110,7 +110,6 @@ func runServer(ctx context.Context, s *server.Settings, env server.Env, again fu
 	return server.Run(ctx, s, env)
 }
 
-// serveDemo serves a sample from a temporary folder.
 func serveDemo(ctx context.Context, up *upstreams, given *pflag.FlagSet) error {
 	for _, own := range []string{"config", "check", "storage", "registry", "token-file", "anonymous-read", "anonymous-write", "pass-through", "depot", "no-ui", "tls-cert", "tls-key", "tls-self-signed", "metrics-listen"} {
 		if given.Changed(own) {
@@ -244,11 +243,11 @@ func addServeFlags(fl *pflag.FlagSet, s *server.Settings) {
 	fl.BoolVar(&s.NoUI, "no-ui", false, "do not serve web pages under /ui/")
 	fl.BoolVar(&s.Pass, "pass-through", false, "use the caller's own registry credential, which okara auth token prints, as the token")
 	fl.StringVar(&s.AuditLog, "audit-log", "", "write one JSON line per decision and change to `FILE`, - for stderr")
-	fl.StringVar(&s.LogFormat, "log-format", s.LogFormat, "`FORMAT` of the log on stderr: text or json")
+	fl.StringVar(&s.LogFormat, "log-format", s.LogFormat, "format of the log on stderr: `text|json`")
 	fl.StringVar(&s.Depot, "depot", "", "depot `FILE` to run on its interval, one replica at a time")
 	addAllowInternal(fl, &s.AllowInternal)
 	fl.StringArrayVar(&s.UsedBy, "used-by", nil, "lock `FILE` or folder of lock files whose versions the depot's retention keeps (repeatable)")
-	fl.StringVar(&s.Archives.Redirect, "archive-redirect", s.Archives.Redirect, "send archive downloads to the registry's own storage: `auto` or never")
+	fl.StringVar(&s.Archives.Redirect, "archive-redirect", s.Archives.Redirect, "send archive downloads to the registry's own storage: `auto|never`")
 	fl.Var(&s.Archives.TTL, "archive-ttl", "how long an archive link is valid")
 	fl.Var(&s.Cache.TagTTL, "tag-ttl", "how long the tag of a module version is assumed not to have moved")
 	fl.Var(&s.Cache.Blobs, "cache-blobs", "keep archives of --registry on disk, up to `SIZE` such as 20GiB; the least recently used go first")
@@ -334,7 +333,6 @@ func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
 	}, nil
 }
 
-// checkServer prints that the settings are valid, or returns what is wrong.
 func checkServer(ctx context.Context, a *cli.App, config string, s *server.Settings, env server.Env) error {
 	if err := server.Check(s, env); err != nil {
 		return err
@@ -388,7 +386,6 @@ func fromEnvironment(getenv func(string) string, prefix string, flags *pflag.Fla
 	return errors.Join(errs...)
 }
 
-// dataDir is the folder for data that okara keeps between runs.
 func dataDir(getenv func(string) string) string {
 	if dir := getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "okara")
@@ -396,7 +393,6 @@ func dataDir(getenv func(string) string) string {
 	return filepath.Join(getenv("HOME"), ".local", "share", "okara")
 }
 
-// serverLogger logs what an administrator must know; with --debug also requests.
 func serverLogger(a *cli.App, format string) (*slog.Logger, error) {
 	o := &slog.HandlerOptions{Level: slog.LevelInfo}
 	switch {

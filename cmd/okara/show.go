@@ -29,7 +29,6 @@ import (
 // maxShownDescription bounds the description that show reads, in bytes.
 const maxShownDescription = 4 << 20
 
-// shown is the result of show. It has either module or provider fields.
 type shown struct {
 	Kind        string            `json:"kind"`
 	Address     string            `json:"address"`
@@ -313,7 +312,6 @@ func describedRows(m artifact.DescribedModule) [][]string {
 	return rows
 }
 
-// mark is a word that is shown in brackets if it applies.
 type mark struct {
 	word    string
 	applies bool

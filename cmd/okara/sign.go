@@ -48,13 +48,12 @@ func newSign(reg *cli.Registries) *cobra.Command {
 without one to every version. Versions already signed with the key are skipped, so an
 interrupted run can be repeated.
 
---cosign-key signs the digest of a module or provider in the form of cosign's
-signatures; it is an ECDSA P-256 key in PEM, also in cosign's encrypted form. There is
-no entry in a transparency log. okara verify checks it.
+--cosign-key adds a cosign signature of a module or provider, without a transparency log;
+the key is ECDSA P-256 in PEM, also in cosign's encrypted form.
 
 --sign-key adds an OpenPGP signature over SHA256SUMS of a provider, which tofu and
 terraform check. Old signatures stay, so both keys are valid while one replaces the
-other; --replace removes them. The published version itself does not change.
+other; --replace removes them.
 
 With --server the signature goes through a front-end (okara serve), which requires a
 token, as for okara publish; the key stays on this machine.
@@ -99,7 +98,6 @@ Exit codes: 0 signed, 2 usage, 3 version not found, 5 denied.`,
 	return cmd
 }
 
-// readKeys reads the private keys; an empty name means no key.
 func (s *signers) readKeys(a *cli.App, signKey, cosignKey, passphraseFile string) (err error) {
 	if s.openpgp, err = readPrivateKey(a, signKey, passphraseFile); err == nil {
 		s.cosign, err = readCosignKey(a, cosignKey, passphraseFile)
@@ -107,7 +105,6 @@ func (s *signers) readKeys(a *cli.App, signKey, cosignKey, passphraseFile string
 	return err
 }
 
-// signThrough signs one version through a front-end.
 func signThrough(ctx context.Context, a *cli.App, front *client.Client, arg string, it addr.Selection, keys signers) error {
 	if keys.openpgp != nil {
 		return cli.UsageError("--server only supports signatures of --cosign-key")
@@ -162,7 +159,6 @@ func signVersions(ctx context.Context, reg *cli.Registries, arg string, keys sig
 	return reg.PrintResult(all, strings.Join(lines, "\n"))
 }
 
-// sign adds the signatures of the keys to one version.
 func (s signers) sign(ctx context.Context, t selected, v addr.Version) (signed, error) {
 	out := signed{Address: t.address, Version: v.String()}
 	subject, err := t.depot.Subject(ctx, t.Item, v)
@@ -186,7 +182,6 @@ func (s signers) sign(ctx context.Context, t selected, v addr.Version) (signed, 
 	return out, nil
 }
 
-// readCosignKey reads an ECDSA private key; an empty name means no key.
 func readCosignKey(a *cli.App, file, passphraseFile string) (*ecdsa.PrivateKey, error) {
 	return parseKeyFile(a, file, passphraseFile, signing.ParseCosignKey)
 }

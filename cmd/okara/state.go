@@ -47,24 +47,10 @@ func newState(reg *cli.Registries) *cobra.Command {
 	cmd.PersistentFlags().StringArrayVar(&f.Keys, "key", nil, "key `REFERENCE` that decrypts and encrypts states; repeatable (OKARA_STATE_KEYS)")
 	cmd.PersistentFlags().StringArrayVar(&f.Identities, "identity", nil, "age identity `FILE` that decrypts states; repeatable (OKARA_STATE_IDENTITIES)")
 	cmd.PersistentFlags().StringVar(&f.Primary, "primary-repository", "", "original `REPOSITORY` of this copy, to decrypt states encrypted there (OKARA_STATE_PRIMARY)")
-	cmd.AddCommand(
-		newStateList(reg, &f),
-		newStateShow(reg, &f),
-		newStatePull(reg, &f),
-		newStateHistory(reg, &f),
-		newStateLocks(reg, &f),
-		newStateUnlock(reg, &f),
-		newStatePush(reg, &f),
-		newStateDiff(reg, &f),
-		newStateRestore(reg, &f),
-		newStateDelete(reg, &f),
-		newStatePrune(reg, &f),
-		newStateReplicate(reg, &f),
-		newStateImport(reg, &f),
-		newStateKeys(reg, &f),
-		newStateRekey(reg, &f),
-		newStateDecrypt(reg.App, &f),
-	)
+	changes := []*cobra.Command{newStateUnlock(reg, &f), newStatePush(reg, &f), newStateRestore(reg, &f), newStateDelete(reg, &f), newStateReplicate(reg, &f), newStateImport(reg, &f), newStateRekey(reg, &f)}
+	reg.AddDryRun(changes...)
+	cmd.AddCommand(append(changes, newStatePrune(reg, &f), newStateList(reg, &f), newStateShow(reg, &f), newStatePull(reg, &f), newStateHistory(reg, &f),
+		newStateLocks(reg, &f), newStateDiff(reg, &f), newStateKeys(reg, &f), newStateDecrypt(reg.App, &f))...)
 	return cmd
 }
 
@@ -96,7 +82,6 @@ func (f *stateFlags) openStore(reg *cli.Registries, reference string) (*statebac
 	return statebackend.New(r, o), nil
 }
 
-// workspaceFlag adds --workspace, with completion from the repository on the command line.
 func (f *stateFlags) workspaceFlag(reg *cli.Registries, cmd *cobra.Command, ws *string) {
 	cmd.Flags().StringVarP(ws, "workspace", "w", "default", "`NAME` of the workspace")
 	complete := func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {

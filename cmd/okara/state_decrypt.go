@@ -67,7 +67,7 @@ func readManifestFile(path string) (oci.Manifest, error) {
 		ArtifactType string `json:"artifactType"`
 	}
 	if err := json.Unmarshal(b, &doc); err != nil {
-		return oci.Manifest{}, fmt.Errorf("%s is not a manifest: %w", path, err)
+		return oci.Manifest{}, cli.WithHint(fmt.Errorf("%s is not the manifest of a version", path), "fetch it with `oras manifest fetch REPOSITORY:TAG`")
 	}
 	return oci.Manifest{
 		Descriptor: oci.Descriptor{MediaType: doc.MediaType, ArtifactType: doc.ArtifactType, Digest: digest.FromBytes(b), Size: int64(len(b))},

@@ -23,11 +23,10 @@ const importLong = `Copy states from elsewhere into REPOSITORY, version by versi
 SOURCE is
 
   a state file
-  a directory of state files that are the versions of one state, as saved from a
-  versioned bucket; they are taken in the order of their serials
-  oci://HOST/PATH, a repository in the layout of okara, of the OCI backend
-  proposed for OpenTofu, of ghoten or of terraform-provider-oras; all workspaces
-  are taken, or the one of --workspace
+  a directory with the versions of one state, as saved from a versioned bucket, in the
+  order of their serials
+  oci://HOST/PATH, a repository in the layout of okara, of the OCI backend proposed for
+  OpenTofu, of ghoten or of terraform-provider-oras: all workspaces, or --workspace
 
 Everything is read and checked before anything is written, and the source is
 never changed. A workspace that has a state already is continued if its current
@@ -35,7 +34,6 @@ state is one of the source's versions, otherwise it is refused.`
 
 func newStateImport(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
-	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "import REPOSITORY SOURCE",
 		Short: "Copy states and their versions from files or other tools' repositories",
@@ -56,18 +54,17 @@ func newStateImport(reg *cli.Registries, f *stateFlags) *cobra.Command {
 			results := []importResult{}
 			var lines []string
 			for _, name := range slices.Sorted(maps.Keys(sources)) {
-				r, err := importWorkspace(ctx, reg.App, s, name, sources[name], dryRun)
+				r, err := importWorkspace(ctx, reg.App, s, name, sources[name])
 				if err != nil {
 					return fmt.Errorf("importing workspace %q: %w", name, err)
 				}
 				results = append(results, r)
 				lines = append(lines, r.String())
 			}
-			return reg.PrintResult(importedStates{args[0], args[1], dryRun, results}, strings.Join(lines, "\n"))
+			return reg.PrintResult(importedStates{args[0], args[1], reg.DryRun, results}, strings.Join(lines, "\n"))
 		},
 	}
 	f.workspaceFlag(reg, cmd, &ws)
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "read and check everything, write nothing")
 	return cmd
 }
 
@@ -90,7 +87,6 @@ func (r importResult) String() string {
 	return fmt.Sprintf("workspace %s: %s found, %d present, %d written, serial %d", r.Workspace, text.Plural(r.Found, "version"), r.Present, r.Written, r.Serial)
 }
 
-// importSources reads and checks a source and returns its versions, by workspace.
 func importSources(ctx context.Context, reg *cli.Registries, f *stateFlags, path, ws string, only bool) (map[string][]foreign.Version, error) {
 	reference, isRepo := strings.CutPrefix(path, "oci://")
 	if !isRepo {
@@ -119,17 +115,12 @@ func importSources(ctx context.Context, reg *cli.Registries, f *stateFlags, path
 	return sources, nil
 }
 
-func importWorkspace(ctx context.Context, a *cli.App, s *statebackend.Store, ws string, versions []foreign.Version, dryRun bool) (importResult, error) {
+func importWorkspace(ctx context.Context, a *cli.App, s *statebackend.Store, ws string, versions []foreign.Version) (importResult, error) {
 	r := importResult{Workspace: ws, Found: len(versions), Serial: versions[len(versions)-1].Serial}
-	var err error
-	if dryRun {
-		r.Present, err = foreign.Present(ctx, s, ws, versions)
-	} else {
-		err = s.Hold(ctx, ws, statebackend.NewLockInfo("import", a.UserAgent()), func(l *statebackend.Lock) error {
-			r.Present, r.Written, err = foreign.Import(ctx, l, versions)
-			return err
-		})
-	}
+	err := s.Hold(ctx, ws, statebackend.NewLockInfo("import", a.UserAgent()), func(l *statebackend.Lock) (err error) {
+		r.Present, r.Written, err = foreign.Import(ctx, l, versions)
+		return err
+	})
 	if _, ok := errors.AsType[*foreign.OtherStateError](err); ok {
 		err = cli.WithHint(err, "delete the workspace first, or choose another one with --workspace")
 	}

@@ -58,7 +58,6 @@ A key can be discarded once no version uses it.`,
 	return cmd
 }
 
-// keyUses reads the history of each workspace.
 func keyUses(ctx context.Context, s *statebackend.Store, names []string) ([]keyUse, error) {
 	uses := []keyUse{}
 	for _, name := range names {

@@ -53,7 +53,6 @@ points to it. If the registry refuses DELETE, everything is kept.`,
 	return cmd
 }
 
-// pruneState removes all but the newest keep versions, if the user confirms it.
 func pruneState(ctx context.Context, a *cli.App, s *statebackend.Store, out prunedState, keep int, removal cli.Removal) error {
 	old, err := s.Workspaces().Prunable(ctx, out.Workspace, keep)
 	if err != nil {
@@ -66,7 +65,7 @@ func pruneState(ctx context.Context, a *cli.App, s *statebackend.Store, out prun
 	if remove {
 		old, err = s.Workspaces().Prune(ctx, out.Workspace, keep)
 		if errors.Is(err, oci.ErrUnsupported) {
-			return cli.WithHint(err, "the registry refuses DELETE: what is left stays, and nothing else depends on it")
+			return cli.WithHint(err, "the registry refuses DELETE: the other versions stay")
 		}
 		if err != nil {
 			return err

@@ -74,7 +74,6 @@ func pushOperation(force bool) string {
 	return "push"
 }
 
-// readState reads a state file, or standard input for "-".
 func readState(in io.Reader, path string) ([]byte, error) {
 	if path != "-" {
 		f, err := os.Open(path)

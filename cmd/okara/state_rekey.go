@@ -33,10 +33,9 @@ const rekeyLong = `Encrypt the newest version of a state with other keys, under 
 contents do not change. --key, OKARA_STATE_KEYS or the backend block specify the current
 keys, --new-key all the keys that replace them.
 
-A version that already has these keys is skipped, so an interrupted run can simply be
-repeated. What the old keys decrypt is deleted with its manifests, if the registry
-deletes; its garbage collection frees the space, and replicas and backups keep their
-copies. Consider everything that a lost key could decrypt as disclosed: rotate the
+Versions that already have these keys are skipped, so an interrupted run can be repeated.
+What the old keys decrypt is deleted, if the registry deletes; replicas and backups keep
+their copies. Consider everything that a lost key could decrypt as disclosed: rotate the
 secrets in it.`
 
 func newStateRekey(reg *cli.Registries, f *stateFlags) *cobra.Command {

@@ -20,23 +20,21 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-const replicateLong = `Copy the versions that DESTINATION lacks, in order, then update its current state. Locks
-are not copied. An interrupted run is continued by the next one, so run this command on
-a schedule. Stored bytes are copied unchanged: replicating encrypted states requires no
-key, but readers of DESTINATION then have to specify REPOSITORY, with primary_repository
-in the backend block or --primary-repository, unless both have the same path. --reseal
-encrypts each version again for DESTINATION, which requires the keys. The variables that
-servers store with the states are copied too, and deleted ones are removed, but not with
---workspace.
+const replicateLong = `Copy the versions that DESTINATION lacks, in order, then update its current state. An
+interrupted run is continued by the next one, so run this command on a schedule. Stored
+bytes are copied unchanged: encrypted states require no key, but readers of DESTINATION
+have to specify REPOSITORY with primary_repository in the backend block or
+--primary-repository, unless both have the same path. --reseal encrypts each version again
+for DESTINATION. Without --workspace, variables that servers store with the states are
+copied too.
 
 The first run marks DESTINATION as a replica, and locks in it are refused. To
 fail over, make sure that nothing writes to REPOSITORY any more, then run
 "okara state unlock DESTINATION --take-over" for each workspace.
 
-To fail back, make the old primary the replica: --adopt accepts a DESTINATION that has
-versions of its own. Those that REPOSITORY does not have keep their numbers, in addition
-to the versions of REPOSITORY, and are listed each time. From then on DESTINATION is
-read-only, and further runs do not need --adopt.`
+To fail back, make the old primary the replica with --adopt. Versions of DESTINATION that
+REPOSITORY does not have keep their numbers and are listed each time. From then on
+DESTINATION is read-only, and further runs do not need --adopt.`
 
 type replication struct {
 	reseal, adopt, yes bool
@@ -195,7 +193,6 @@ func (out *replicatedStates) copy(names []string, one func(name string) (copied,
 	return errs
 }
 
-// print reports the result for each workspace.
 func (out *replicatedStates) print(a *cli.App, errs []error) error {
 	var lines []string
 	for _, r := range out.Workspaces {
@@ -213,7 +210,6 @@ func (out *replicatedStates) print(a *cli.App, errs []error) error {
 	return errors.Join(errs...)
 }
 
-// keptText lists versions that a copy has in addition to those of its source.
 func keptText(kept []int64, source string) string {
 	if len(kept) == 0 {
 		return ""

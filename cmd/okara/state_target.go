@@ -59,7 +59,6 @@ func (f *stateFlags) withStore(reg *cli.Registries, minArgs int, ws *string, run
 	})
 }
 
-// isVersion distinguishes the number of a version from a repository.
 func isVersion(arg string) bool {
 	_, err := strconv.ParseInt(arg, 10, 64)
 	return err == nil
@@ -92,7 +91,6 @@ func (f *stateFlags) blockStore(reg *cli.Registries, o statebackend.Options) (*s
 	return backendblock.Open(*f.block, backendblock.OpenOptions{Client: client, TLS: reg.TransportOptions(), State: o})
 }
 
-// repositoriesBelow returns the repositories at and below a prefix HOST[/PATH].
 func repositoriesBelow(ctx context.Context, reg *cli.Registries, prefix string) ([]string, error) {
 	host, path, err := addr.SplitRegistry(prefix)
 	if err != nil {

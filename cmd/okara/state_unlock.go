@@ -63,7 +63,6 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	return cmd
 }
 
-// endAnyLock takes over the lock and releases it.
 func endAnyLock(ctx context.Context, s *statebackend.Store, ws, tool string) error {
 	l, err := s.TakeOver(ctx, ws, statebackend.NewLockInfo("takeover", tool))
 	if err != nil {

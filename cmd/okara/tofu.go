@@ -74,7 +74,6 @@ func calledAsTool(args []string, getenv func(string) string) []string {
 	return slices.Concat([]string{name, "-q", "--"}, args)
 }
 
-// toolCommands lists the commands of the tools that okara does not have.
 func toolCommands() []string {
 	return []string{
 		"-version", "apply", "console", "destroy", "fmt", "force-unlock", "get", "graph", "import", "init", "metadata", "output", "plan",
@@ -178,13 +177,12 @@ func noProgram(program, variable string, err error) error {
 	return cli.WithHint(err, "install it, or specify it with %s", variable)
 }
 
-// bridgeOptions returns the options for running commands beside the state server.
 func bridgeOptions(reg *cli.Registries) bridge.Options {
 	return bridge.Options{
 		Open: func(_ context.Context, b backendblock.Backend) (*statebackend.Store, error) {
 			return openBackend(reg, b)
 		},
-		Getenv: reg.Getenv, Stdin: reg.In, Stdout: reg.Out, Stderr: reg.Err, Logger: reg.Logger(),
+		Getenv: reg.Getenv, Stdin: reg.In, Stdout: reg.Out, Stderr: reg.Err, Logger: reg.Logger(), Unchanged: reg.Quiet,
 		Begin: func(s bridge.Start) { noteStart(reg.App, s) },
 		Warn:  func(warning string) { reg.Note("okara: %s", warning) },
 		Init:  func(dir, dataDir string) (func(int), error) { return shareProviders(reg.App, dir, dataDir) },
@@ -223,18 +221,15 @@ func shareProviders(a *cli.App, dir, dataDir string) (done func(code int), err e
 	}, nil
 }
 
-// noteStart reports what the tool does not know: where the state is, and what an earlier run
-// left behind.
 func noteStart(a *cli.App, s bridge.Start) {
 	if s.Repository != "" {
-		a.Note(`okara: state in %s; the tool calls it "s3"`, s.Repository)
+		a.Note("okara: state: oci %s, workspace %s", s.Repository, s.Workspace)
 	}
 	if s.Errored != "" {
 		a.Note("okara: %s contains a state that an earlier run could not store\nhint: compare it with `okara state pull`; if it is newer, store it with `okara state push %s`, then remove the file", s.Errored, s.Errored)
 	}
 }
 
-// reportRun reports what the program that ran beside the state server cannot know.
 func reportRun(a *cli.App, program string, res bridge.Result, err error) error {
 	if err != nil {
 		return &cli.ExitError{Code: exitBridge, Err: err}

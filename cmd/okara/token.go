@@ -119,7 +119,6 @@ func addToken(a *cli.App, file string, t statictoken.Token) error {
 	return err
 }
 
-// tokenDoc is a token in JSON; the secret is only included when the token is created.
 type tokenDoc struct {
 	Name    string         `json:"name"`
 	Token   string         `json:"token,omitempty"`

@@ -50,7 +50,6 @@ func addAllowInternal(f *pflag.FlagSet, to *[]string) {
 	f.StringArrayVar(to, "allow-internal", nil, "`HOST[:PORT]` at a private or loopback address that origins may name (repeatable)")
 }
 
-// openTransport makes the guard and the transport, once for each process.
 func (up *upstreams) openTransport() error {
 	up.once.Do(func() {
 		for _, host := range up.allowed {

@@ -14,7 +14,6 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// verified is the result of verify.
 type verified struct {
 	Address  string        `json:"address"`
 	Version  string        `json:"version"`

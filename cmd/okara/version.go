@@ -26,7 +26,6 @@ func newVersion(a *cli.App) *cobra.Command {
 	}
 }
 
-// builtFrom is the text output of okara version.
 func builtFrom(b buildinfo.Info) string {
 	from := []string{b.Go, b.Platform}
 	if b.Commit != "" {

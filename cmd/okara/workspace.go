@@ -32,11 +32,10 @@ ORGANIZATION is the organization of that block, and the NAME of /state/NAME. Req
 to the server, which checks the rights: the one of --server or OKARA_SERVER, with the
 token of --token-file or OKARA_TOKEN, else the one that
 ` + "`tofu login`" + ` stored. "okara state" works without a server, but does not show tags.`
-	cmd.AddCommand(newWorkspaceList(reg), newWorkspaceCreate(reg), newWorkspaceDelete(reg))
+	cmd.AddCommand(newWorkspaceList(reg), newWorkspaceCreate(reg), newWorkspaceDelete(reg), newVariable(reg))
 	return cmd
 }
 
-// workspaceFlags name the server of workspaces.
 type workspaceFlags struct{ server cli.ServerFlags }
 
 // addTo gives a command the flags, and completes its first argument: an organization, or with
@@ -59,7 +58,7 @@ func (f *workspaceFlags) openWorkspaces(reg *cli.Registries) (*workspaceclient.C
 }
 
 // withWorkspace makes the RunE of a command from a function on the workspace that its argument names.
-func (f *workspaceFlags) withWorkspace(reg *cli.Registries, run func(context.Context, *workspaceclient.Client, workspaceclient.Ref) error) runFunc {
+func (f *workspaceFlags) withWorkspace(reg *cli.Registries, run func(context.Context, *workspaceclient.Client, workspaceclient.Ref, []string) error) runFunc {
 	return func(cmd *cobra.Command, args []string) error {
 		p, err := workspaceclient.ParseRef(args[0])
 		if err != nil {
@@ -69,7 +68,7 @@ func (f *workspaceFlags) withWorkspace(reg *cli.Registries, run func(context.Con
 		if err != nil {
 			return err
 		}
-		return workspaceError(run(cmd.Context(), c, p))
+		return workspaceError(run(cmd.Context(), c, p, args[1:]))
 	}
 }
 
@@ -98,7 +97,6 @@ func (f *workspaceFlags) completeWorkspace(ctx context.Context, reg *cli.Registr
 	return slices.DeleteFunc(words, func(one string) bool { return !strings.HasPrefix(one, word) }), directive
 }
 
-// workspaceError adds a hint and the exit code to a refusal by the server.
 func workspaceError(err error) error {
 	if errors.Is(err, workspaceclient.ErrName) {
 		return cli.UsageError("%w", err)
@@ -183,19 +181,19 @@ func newWorkspaceCreate(reg *cli.Registries) *cobra.Command {
 		Short: "Create a workspace, with its tags",
 		Long: `Create a workspace, with its tags.
 
-` + "`tofu init`" + ` makes the workspace that a cloud block names by itself. Where the block
-has tags and no terminal is available, as in CI, this command makes the first one.
+Use it where a cloud block has tags and no terminal is available, as in CI; otherwise
+` + "`tofu init`" + ` creates the workspace.
 
 With --execution-mode remote the server executes plans and applies of the workspace,
-which takes a right to run and a server that does so.
+which requires the right to run, and a server that executes runs.
 
-The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
+A name has 1 to 90 characters: A-Z, a-z, 0-9, -, _ and .
 
 ` + workspaceHelp,
 		Example: `  okara workspace create acme/network-prod --tag network --tag env=prod
   okara workspace create acme/shop --project retail --description "the shop"`,
 		Args: cobra.ExactArgs(1),
-		RunE: f.withWorkspace(reg, func(ctx context.Context, c *workspaceclient.Client, p workspaceclient.Ref) (err error) {
+		RunE: f.withWorkspace(reg, func(ctx context.Context, c *workspaceclient.Client, p workspaceclient.Ref, _ []string) (err error) {
 			if n.Tags, err = parseTags(tags); err != nil {
 				return err
 			}
@@ -213,12 +211,11 @@ The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
 	fl := cmd.Flags()
 	fl.StringArrayVar(&tags, "tag", nil, "tag `KEY` or KEY=VALUE (repeatable)")
 	fl.StringVar(&n.Project, "project", "", "`NAME` of its project, a label for filtering lists")
-	fl.StringVar(&n.Mode, "execution-mode", "", "execution `MODE` of its runs, local or remote (default: that of the organization)")
+	fl.StringVar(&n.Mode, "execution-mode", "", "where its runs are executed: `local|remote` (default: as set for the organization)")
 	fl.StringVar(&n.Description, "description", "", "`TEXT` for users")
 	return cmd
 }
 
-// parseTags reads tags in the form used on the command line.
 func parseTags(list []string) (map[string]string, error) {
 	tags := map[string]string{}
 	for _, tag := range list {
@@ -246,15 +243,14 @@ func newWorkspaceDelete(reg *cli.Registries) *cobra.Command {
 		Long: `Delete a workspace. The infrastructure stays as it is, and so do the versions of
 the state: "okara state restore" brings one back.
 
-While the state has resources, or is locked, the workspace stays, with --force
-too if it is locked. Whether a state that OpenTofu encrypted has resources
-cannot be seen, so deleting it requires --force.
+A locked workspace is not deleted, and one whose state has resources, or is encrypted by
+OpenTofu, only with --force.
 
 ` + workspaceHelp,
 		Example: `  okara workspace delete acme/old-test
   okara workspace delete acme/old-test --force --yes`,
 		Args: cobra.ExactArgs(1),
-		RunE: f.withWorkspace(reg, func(ctx context.Context, c *workspaceclient.Client, p workspaceclient.Ref) error {
+		RunE: f.withWorkspace(reg, func(ctx context.Context, c *workspaceclient.Client, p workspaceclient.Ref, _ []string) error {
 			if err := reg.Confirm(yes, fmt.Sprintf("delete workspace %s", p)); err != nil {
 				return err
 			}

@@ -15,7 +15,7 @@ const teamToken = "oks_team_0123456789abcdefghij"
 
 // TestWorkspaceCommands: output, exit codes, completions.
 func TestWorkspaceCommands(t *testing.T) {
-	tokens := newFile(t, "tokens", serveToken+" write:state:**\n"+teamToken+" write:state:acme/dev-*\n")
+	tokens := newFile(t, "tokens", serveToken+" write:state:** run:state:**\n"+teamToken+" write:state:acme/dev-*\n")
 	url, _, _ := newServer(t, "--storage", t.TempDir(), "--token-file", tokens)
 	for _, made := range [][3]string{
 		{http.MethodPost, "full", `{"version":4,"serial":1,"lineage":"a","resources":[{"mode":"managed","type":"x","name":"y","instances":[{}]}]}`},
@@ -51,6 +51,15 @@ func TestWorkspaceCommands(t *testing.T) {
 		{"a tag without a name", serveToken, []string{"create", "acme/x", "--tag", "="}, cli.ExitUsage, "^$", "(?s)must be KEY or KEY=VALUE.*hint: use --tag network"},
 		{"no organization", serveToken, []string{"list", "acme/x"}, cli.ExitUsage, "^$", "name of an organization"},
 		{"one that no state can have", serveToken, []string{"list", "Acme"}, cli.ExitNotFound, "^$", "404"},
+		{"set a variable", serveToken, []string{"variable", "set", "acme/net-eu", "region", "eu-1", "--description", "where"}, 0, "^set variable region of workspace acme/net-eu\n$", ""},
+		{"change it", serveToken, []string{"variable", "set", "acme/net-eu", "region", "eu-2"}, 0, "^set variable region", ""},
+		{"from standard input", serveToken, []string{"variable", "set", "acme/net-eu", "TOKEN", "--category", "env"}, 0, "^set variable TOKEN", ""},
+		{"no name of a variable", serveToken, []string{"variable", "set", "acme/net-eu", "a b", "x"}, cli.ExitUsage, "^$", "must be the name of a variable"},
+		{"a secret without keys", serveToken, []string{"variable", "set", "acme/net-eu", "password", "0123456789", "--sensitive"}, cli.ExitUsage, "^$", "hint: configure a state key"},
+		{"variables", serveToken, []string{"variable", "list", "acme/net-eu"}, 0, `(?s)^KEY +VALUE +CATEGORY +DESCRIPTION\n.*TOKEN +- +env +-\n.*region +eu-2 +terraform +where`, ""},
+		{"delete a variable", serveToken, []string{"variable", "delete", "acme/net-eu", "TOKEN", "--category", "env", "--json"}, 0, `"deleted": true`, ""},
+		{"delete it again", serveToken, []string{"variable", "delete", "acme/net-eu", "TOKEN", "--category", "env"}, cli.ExitNotFound, "^$", `has no env variable "TOKEN"`},
+		{"a variable without a right", teamToken, []string{"variable", "set", "acme/net-eu", "region", "x"}, cli.ExitDenied, "^$", "may not"},
 		{"delete unasked", serveToken, []string{"delete", "acme/net-eu"}, cli.ExitUsage, "^$", "confirm with --yes"},
 		{"delete", serveToken, []string{"delete", "acme/net-eu", "--yes"}, 0, "^deleted workspace acme/net-eu\n$", ""},
 		{"delete again", serveToken, []string{"delete", "acme/net-eu", "--yes"}, 0, "^deleted workspace acme/net-eu\n$", ""}, // the first answer may have been lost

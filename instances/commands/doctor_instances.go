@@ -93,7 +93,6 @@ func lostInstances(ctx context.Context, client *oci.Client, layout addr.Layout, 
 	return findings, n, nil
 }
 
-// lostInstance returns the finding for a queue entry whose instance has no final record, or nil.
 func lostInstance(ctx context.Context, client *oci.Client, queue *oci.Repo, id string) (*depot.Finding, error) {
 	tag := records.EntryTag(id)
 	e, err := records.ReadInstanceEntry(ctx, queue, id)

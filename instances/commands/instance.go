@@ -52,7 +52,6 @@ that has not ended.`
 	return cmd
 }
 
-// portalFlags name the server of instances.
 type portalFlags struct {
 	server cli.ServerFlags
 	key    string
@@ -75,7 +74,6 @@ func (f *portalFlags) openPortal(reg *cli.Registries) (*portalclient.Client, err
 	return &portalclient.Client{Front: front, Key: f.key}, err
 }
 
-// withClient makes the RunE of a command from a function that calls the server.
 func (f *portalFlags) withClient(reg *cli.Registries, ask func(ctx context.Context, c *portalclient.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := f.openPortal(reg)
@@ -122,7 +120,6 @@ func (f *portalFlags) instanceVerb(reg *cli.Registries, change func(ctx context.
 	})
 }
 
-// instanceError adds a hint and the exit code to a refusal by the server.
 func instanceError(err error, args []string) error {
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok {
@@ -195,7 +192,6 @@ func timeLeft(i api.Instance, now time.Time) string {
 	return cli.Age(i.ExpiresAt.Sub(now))
 }
 
-// beginsLater reports whether the lifetime of an instance starts later, when it is ready.
 func beginsLater(i api.Instance) bool {
 	return i.TTL != 0 && i.ReadyAt.IsZero() && slices.Contains([]string{"requested", "planned", "provisioning"}, i.Phase)
 }

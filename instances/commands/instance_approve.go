@@ -94,7 +94,6 @@ func readWholePlan(ctx context.Context, c *portalclient.Client, id string, n int
 	return words.String(), err
 }
 
-// pendingText describes what waits for approval.
 func pendingText(instance api.Instance, now time.Time) string {
 	p := instance.Pending
 	var rows [][]string
@@ -139,7 +138,6 @@ func pendingText(instance api.Instance, now time.Time) string {
 	return cli.Table(rows)
 }
 
-// fromTo shows a property of a module before and after the change.
 func fromTo(was *api.Source, is api.Source, of func(api.Source) string) string {
 	if was == nil || of(*was) == of(is) {
 		return of(is)
@@ -147,7 +145,6 @@ func fromTo(was *api.Source, is api.Source, of func(api.Source) string) string {
 	return of(*was) + " -> " + of(is)
 }
 
-// changeWords describes one difference between two versions of a module.
 func changeWords(c api.ModuleChange) string {
 	words := c.What + " " + c.Name + " " + c.Change
 	if c.Detail != "" {
@@ -162,7 +159,6 @@ func changeWords(c api.ModuleChange) string {
 	return words
 }
 
-// valueWords describes a parameter before and after the change.
 func valueWords(v api.ValueChange) string {
 	show := func(raw []byte) string {
 		if raw == nil {

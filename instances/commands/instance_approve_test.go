@@ -122,7 +122,7 @@ func TestInstanceLedger(t *testing.T) {
 	want("not confirmed", cli.ExitUsage, "", "--yes", repository, "--accept")
 	want("a server leads", cli.ExitConflict, "", "a leader uses it", repository, "--accept", "--yes")
 	stop()
-	want("accepted", cli.ExitOK, repository+" counts from serial 2 on, with 0 instances", "", repository, "--accept", "--yes")
+	want("accepted", cli.ExitOK, repository+" from serial 2 on, with 0 instances", "", repository, "--accept", "--yes")
 	want("an empty one", cli.ExitOK, `"serial": 1`, "", host+"/other/ledger", "--accept", "--yes", "--json")
 	want("nowhere", cli.ExitUsage, "", "", "--accept", "--yes")
 	startLeader(t, host)() // the next leader continues with it
@@ -142,7 +142,7 @@ func TestInstanceClock(t *testing.T) {
 	}{
 		{name: "not said", who: "admin-a", code: cli.ExitUsage, errOut: "--accept is required"},
 		{name: "by who may not", who: "use-anna", args: []string{"--accept"}, code: cli.ExitDenied},
-		{name: "nothing waited", who: "admin-a", args: []string{"--accept"}, out: "the clock is accepted; nothing waited for it\n"},
+		{name: "nothing waited", who: "admin-a", args: []string{"--accept"}, out: "clock accepted; no expiry was held back\n"},
 		{
 			name: "held", who: "admin-a", args: []string{"--accept"}, out: "clock accepted; expiry was held back: they differ by an hour\n",
 			before: func() { h.Store.Serve(t, lifecycle.ClockHeld{Reason: "they differ by an hour"}) },

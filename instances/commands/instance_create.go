@@ -18,7 +18,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// createFlags say what is launched, and how.
 type createFlags struct {
 	portalFlags
 	body       api.Create

@@ -57,7 +57,7 @@ func newInstanceLedger(reg *cli.Registries) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return reg.PrintResult(a, fmt.Sprintf("%s counts from serial %d on, with %s", a.Repository, a.Serial, text.Plural(a.Instances, "instance")))
+			return reg.PrintResult(a, fmt.Sprintf("accepted %s from serial %d on, with %s", a.Repository, a.Serial, text.Plural(a.Instances, "instance")))
 		},
 	}
 	fl := cmd.Flags()
@@ -85,7 +85,6 @@ func openLedger(reg *cli.Registries, f *cli.KeyFlags, reference string) (*ledger
 	})
 }
 
-// acceptedClock is the result of instance clock.
 type acceptedClock struct {
 	Accepted bool   `json:"accepted"`
 	Held     string `json:"held,omitempty"` // why expiry was suspended
@@ -114,7 +113,7 @@ instances expire again.
 			if err != nil {
 				return err
 			}
-			text := "the clock is accepted; nothing waited for it"
+			text := "clock accepted; no expiry was held back"
 			if held != "" {
 				text = "clock accepted; expiry was held back: " + held
 			}

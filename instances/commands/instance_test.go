@@ -176,7 +176,7 @@ func TestInstanceDestroyFails(t *testing.T) {
 		t.Fatalf("destroy: %d %s", code, errOut)
 	}
 	h.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "a network is in use", State: true, Resources: 1})
-	if code, _, errOut := h.as(t, "use-anna", "instance", "wait", id, "--timeout", "-1s"); code != cli.ExitUsage || !strings.Contains(errOut, "want a time such as 15m") {
+	if code, _, errOut := h.as(t, "use-anna", "instance", "wait", id, "--timeout", "-1s"); code != cli.ExitUsage || !strings.Contains(errOut, "is not a duration such as 15m") {
 		t.Errorf("a time before now: code %d, %q", code, errOut)
 	}
 	code, _, errOut := h.as(t, "use-anna", "instance", "wait", id, "--timeout", "1s")

@@ -68,7 +68,7 @@ func (w *waitFlags) checkTimeout() error {
 	case w.timeout != 0 && !w.wait:
 		return cli.UsageError("--timeout requires --wait")
 	case w.timeout < 0:
-		return cli.UsageError("--timeout %s: want a time such as 15m", w.timeout)
+		return cli.UsageError("--timeout %s is not a duration such as 15m", w.timeout)
 	}
 	return nil
 }

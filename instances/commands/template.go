@@ -31,7 +31,6 @@ that a template_source block of the server allows.`
 	return cmd
 }
 
-// readTemplates parses template files, given as files or folders.
 func readTemplates(paths []string) (map[string][]*template.Template, []string, error) {
 	var files []string
 	for _, path := range paths {
@@ -78,13 +77,11 @@ func readTemplates(paths []string) (map[string][]*template.Template, []string, e
 	return read, files, errors.Join(all...)
 }
 
-// moduleFrom finds the module of a template.
 type moduleFrom struct {
 	dir     string           // of the module; "": read from the catalog
 	catalog *catalog.Catalog // nil: there is no registry
 }
 
-// openCatalog opens the catalog of the named registry, if one is named.
 func (m *moduleFrom) openCatalog(reg *cli.Registries) error {
 	if m.dir != "" || reg.Named() == "" {
 		return nil
@@ -120,7 +117,6 @@ func (m *moduleFrom) checkTemplate(ctx context.Context, t *template.Template) (v
 	return version, true, err
 }
 
-// describeFolder describes a folder as the module that publishing it would make.
 func describeFolder(ctx context.Context, dir string, ref template.ModuleRef) (template.Module, error) {
 	root, err := cli.OpenTree(dir)
 	if err != nil {

@@ -46,7 +46,6 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 	return cmd
 }
 
-// templateState says in a word whether a template can be launched.
 func templateState(t api.Template) string {
 	switch {
 	case t.Invalid != "":
@@ -83,7 +82,6 @@ Exit codes: 0 done, 2 usage, 3 template not found or not visible to you, 5 denie
 	return cmd
 }
 
-// parameterText is a parameter on one line: what it is, then which values it takes.
 func parameterText(p api.Parameter) string {
 	var all []string
 	add := func(is bool, format string, args ...any) {
@@ -120,7 +118,6 @@ func joinValues(values []json.RawMessage) string {
 	return strings.Join(texts, " or ")
 }
 
-// lifetimeText says how long an instance lives and what happens then.
 func lifetimeText(ttl *api.TTL) string {
 	if ttl == nil {
 		return "no end"
@@ -196,7 +193,6 @@ func newTemplateResume(reg *cli.Registries) *cobra.Command {
 	return cmd
 }
 
-// newTemplateChange makes a command that changes the template named by its argument.
 func newTemplateChange(reg *cli.Registries, change func(context.Context, *portalclient.Client, string) (api.Template, error)) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{

@@ -150,7 +150,6 @@ found in the registry.`,
 	return cmd
 }
 
-// validated is one valid template.
 type validated struct {
 	Template string `json:"template"`
 	File     string `json:"file"`

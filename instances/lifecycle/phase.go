@@ -138,7 +138,7 @@ func findInstance(tx *tx, id string, v verb) (*Record, error) {
 	r := tx.doc.Records[id]
 	switch {
 	case r == nil || r.Workspace != "": // workspaces have their own events
-		return nil, newRefusal(ErrNotFound, "no such instance: %s", clipForeign(id, 64))
+		return nil, newRefusal(ErrNotFound, "instance %s not found", clipForeign(id, 64))
 	case !phaseAdmits(v, r.Phase) && !r.admitsVerb(v, tx.now):
 		return nil, newRefusal(ErrPhase, "instance %s is %s and cannot be %s", r.ID, r.Phase, v)
 	case isExpired(tx, r):

@@ -159,7 +159,7 @@ func checkTemplateLimit(tx *tx, t *template.Template) error {
 // checkRoom refuses one more record if the document is full.
 func checkRoom(tx *tx) error {
 	if len(tx.doc.Records) >= maxRecords {
-		return newRefusal(ErrFull, "no more instances fit: there are %d", len(tx.doc.Records))
+		return newRefusal(ErrFull, "the limit of %d instances is reached", len(tx.doc.Records))
 	}
 	return nil
 }

@@ -130,7 +130,7 @@ func (e OpenWorkspace) applyTo(tx *tx) (Answer, error) {
 func findWorkspace(tx *tx, id string) (*Record, error) {
 	r := tx.doc.Records[id]
 	if r == nil || r.Workspace == "" || !r.Phase.Live() {
-		return nil, newRefusal(ErrNotFound, "no such workspace: %s", clipForeign(id, 64))
+		return nil, newRefusal(ErrNotFound, "workspace %s not found", clipForeign(id, 64))
 	}
 	return r, nil
 }
@@ -143,7 +143,7 @@ func findRun(tx *tx, id string, n int) (*Record, *Run, error) {
 	}
 	run := r.FindRun(n)
 	if run == nil {
-		return nil, nil, newRefusal(ErrNotFound, "no such run: %d", n)
+		return nil, nil, newRefusal(ErrNotFound, "run %d not found", n)
 	}
 	return r, run, nil
 }

@@ -55,7 +55,7 @@ func (b *formBody) fillErrors(fields []field, err error) (status int, ok bool) {
 	if len(no.doc.Fields) == 0 {
 		text := no.Error()
 		if no.isRetryable() && no.doc.Reason == api.ReasonNoLeader {
-			text = "No leader answers now. Send this again in a moment: it is done only once."
+			text = "No leader is available. Send this again in a moment: it is applied only once."
 		}
 		if no.doc.Reason == api.ReasonKeyReused {
 			text = "This form was already sent with other values. Look at your instances; send it again to create another one."

@@ -105,7 +105,7 @@ func (b *pendingBody) addSources(p *api.Pending) {
 
 func askedBy(p *api.Pending) string {
 	if p.By == nil {
-		return "the server, by itself"
+		return "the server, automatically"
 	}
 	return personName(p.By)
 }

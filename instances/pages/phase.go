@@ -184,7 +184,7 @@ func nextSteps(i api.Instance, now time.Time) []string {
 		say("%s", waiting)
 	}
 	if phase := lifecycle.Phase(i.Phase); i.ExpiresAt.IsZero() && phase.Live() && (phase == lifecycle.Ready || phase == lifecycle.Failed) {
-		say("It has no end: destroy it when you need it no more.")
+		say("It does not expire: destroy it when you no longer need it.")
 	}
 	if !i.ExpiresAt.IsZero() && !i.ExpiresAt.After(now) && i.Protected != "" {
 		say("Expired, but kept: the instance is protected.")

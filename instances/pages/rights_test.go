@@ -144,13 +144,13 @@ func TestShowSensitive(t *testing.T) {
 	d.Open(t, 404, "anna", at+"/reveal?name=none", nil)
 }
 
-// TestNoLeader sends a form again after its answer was lost: it is done only once.
+// TestNoLeader sends a form again after its answer was lost: it is applied only once.
 func TestNoLeader(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	form := d.Fill(t, "anna", "run/lab/vpc", "p.size", "small")
 	d.Store.Break(nil, true) // it is done, but the answer is lost
 	got := d.Open(t, 503, "anna", "run/lab/vpc", form)
-	if !strings.Contains(got.Body, "it is done only once") || portaltest.KeyOf(got.Body) != form.Get("key") {
+	if !strings.Contains(got.Body, "it is applied only once") || portaltest.KeyOf(got.Body) != form.Get("key") {
 		t.Error(got.Body)
 	}
 	d.Store.Break(nil, false)

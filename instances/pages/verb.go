@@ -48,7 +48,7 @@ func allVerbs() map[string]verb {
 			button: "Extend", title: "Extend", say: describeExtend, fields: extendFields, makeBody: extendBody,
 			done: func(i api.Instance, now time.Time) string {
 				if p := i.Pending; p != nil && p.What == api.PendingExtend {
-					return "Somebody has to approve that it lives until " + hourOf(p.Until, now) + "."
+					return "Someone must approve the extension until " + hourOf(p.Until, now) + "."
 				}
 				return "Extended until " + hourOf(i.ExpiresAt, now) + "."
 			},

@@ -155,11 +155,11 @@ func (e Executor) check() error {
 	case !slices.Contains([]string{"", "sandbox", "user", "wrap", "none"}, e.Isolation):
 		return fmt.Errorf("the isolation %q is not sandbox, user, wrap or none", e.Isolation)
 	case (e.Isolation == "user") != (len(e.Users) > 0):
-		return errors.New(`isolation = "user" and users, one for each run at a time, go together`)
+		return errors.New(`isolation = "user" and users, one for each run at a time, must be set together`)
 	case e.Processes < 0 || e.CPUs < 0:
 		return errors.New("processes and cpus must not be negative")
 	case (e.Isolation == "wrap") != (len(e.Wrap) > 0):
-		return errors.New(`isolation = "wrap" and the command in wrap go together`)
+		return errors.New(`isolation = "wrap" and the command in wrap must be set together`)
 	}
 	if slices.ContainsFunc(e.Wrap, func(w string) bool { return strings.Contains(w, "${cache}") }) {
 		return errors.New("wrap: ${cache} is no longer supported, since one run could leave a program there that another one started\nhint: omit it; ${scratch} has all that a run needs")

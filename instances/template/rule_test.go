@@ -113,7 +113,7 @@ func TestScheduleRefuses(t *testing.T) {
 		{"two kinds", change("started  = true", `started = "on"`), "true and false, or two short texts"},
 		{"a template", change("started  = true", `started = "$${x}"`) + "\n", "true and false, or two short texts"},
 		{"cron", change("0  20", "20"), ":9: schedule: stop: must be five cron fields"},
-		{"zone", change("Europe/Berlin", "Europe/Nowhere"), `:11: schedule: timezone: there is no time zone "Europe/Nowhere"`},
+		{"zone", change("Europe/Berlin", "Europe/Nowhere"), `:11: schedule: timezone: time zone "Europe/Nowhere" not found`},
 		{"too often", change("0 7 * * 1-5", "10 20 * * 1-5"), "less than 30 minutes after another switch"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

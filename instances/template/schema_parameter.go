@@ -86,7 +86,7 @@ func (b *schemaBuilder) checkWhen(p Parameter) error {
 		case b.s.sensitive[name]:
 			return fmt.Errorf("%s is sensitive, and everybody sees what this depends on", name)
 		case property["enum"] == nil && !slices.ContainsFunc([]string{"string", "number", "integer", "boolean"}, func(kind string) bool { return hasType(property, kind) }):
-			return fmt.Errorf("%s is no text, number or boolean, and has no list of values", name)
+			return fmt.Errorf("%s is not text, a number or a boolean, and has no list of values", name)
 		}
 		compiled, err := compileSchema(property)
 		if err != nil {
@@ -121,7 +121,7 @@ func (b *schemaBuilder) narrow(out, input map[string]any, p Parameter) error {
 	}
 	if p.Pattern != "" {
 		if !hasType(input, "string") {
-			return errors.New("pattern: the input is no text")
+			return errors.New("pattern: the input is not text")
 		}
 		if module, ok := input["pattern"]; ok {
 			out["allOf"] = append(listOf(input["allOf"]), map[string]any{"pattern": module})
@@ -140,7 +140,7 @@ func (b *schemaBuilder) narrow(out, input map[string]any, p Parameter) error {
 			continue
 		}
 		if !hasType(input, "number") && !hasType(input, "integer") {
-			return fmt.Errorf("%s: the input is no number", bound.name)
+			return fmt.Errorf("%s: the input is not a number", bound.name)
 		}
 		if n, ok := input[bound.name].(json.Number); ok {
 			if module, err := n.Float64(); err != nil || bound.wider(*bound.value, module) {

@@ -119,7 +119,7 @@ func (i issuerBlock) issuer() (Issuer, error) {
 	case len(i.Audiences) == 0:
 		return out, syntax.WrongAt(i.Range, errors.New("an issuer needs at least one audience"))
 	case i.KeysFile != "" && i.CAFile != "":
-		return out, syntax.WrongAt(i.Range, errors.New("with jwks_file nothing is fetched: leave ca_file out"))
+		return out, syntax.WrongAt(i.Range, errors.New("with jwks_file nothing is fetched: omit ca_file"))
 	case i.KeysFile != "":
 		if _, err := readKeysFile(i.KeysFile); err != nil {
 			return out, syntax.WrongAt(i.Range, fmt.Errorf("jwks_file: %w", err))

@@ -225,7 +225,7 @@ func (g ToolLogins) Callback(w http.ResponseWriter, r *http.Request) error {
 		return badLogin(errors.New("login was not started here, or timed out; log in again"))
 	}
 	if iss := q.Get("iss"); iss != "" && iss != g.guard.o.Login.Issuer.URL { // RFC 9207, section 2.4
-		return badLogin(errors.New("this answer is from another issuer than that of logins; log in again"))
+		return badLogin(errors.New("this response is from a different issuer than logins use; log in again"))
 	}
 	to, err := url.Parse(st.Redirect)
 	if err != nil {

@@ -212,7 +212,7 @@ func checkNames(claims []byte) error {
 		}
 		name := fmt.Sprint(t)
 		if seen[name] || slices.ContainsFunc([]string{"iss", "sub", "aud", "exp", "nbf", "iat", "nonce", "at_hash"}, func(of string) bool { return of != name && strings.EqualFold(of, name) }) {
-			return fmt.Errorf("the token has the claim %q twice, or in other letters", name)
+			return fmt.Errorf("the token has the claim %q twice, or in different case", name)
 		}
 		seen[name] = true
 	}

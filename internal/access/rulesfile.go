@@ -142,7 +142,7 @@ func (r Rule) checkBounds() error {
 	case r.Name == "":
 		return errors.New("a rule requires a name, which the audit log records")
 	case len(r.Allow) == 0:
-		return errors.New("a rule without allow gives nothing")
+		return errors.New("a rule without allow grants nothing")
 	case len(r.Groups) > maxRuleParts || len(r.Claims) > maxRuleParts || len(r.Allow) > maxRuleParts:
 		return fmt.Errorf("more than %d groups, claims or rights", maxRuleParts)
 	}

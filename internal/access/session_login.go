@@ -194,7 +194,7 @@ func badBrowserLogin(text string) error {
 // identityOfAnswer returns the identity, and the ID token, from the issuer's answer to a login.
 func (g BrowserLogins) identityOfAnswer(r *http.Request, q url.Values, by client, st browserState) (identity, string, error) {
 	if iss := q.Get("iss"); iss != "" && iss != g.guard.o.Login.Issuer.URL { // RFC 9207, section 2.4
-		return identity{}, "", badBrowserLogin("this answer is from another issuer than that of logins")
+		return identity{}, "", badBrowserLogin("this response is from a different issuer than logins use")
 	}
 	if q.Get("error") != "" {
 		return identity{}, "", &Refusal{Status: http.StatusForbidden, Text: "login denied by the issuer"}

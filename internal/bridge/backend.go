@@ -35,9 +35,9 @@ func (c Config) Used() bool { return c.Declared || c.Recorded != "" || len(c.Rem
 
 // announceStart returns the announcement of the run in this module.
 func (c Config) announceStart(getenv func(string) string) Start {
-	s := Start{}
+	s := Start{Workspace: SelectedWorkspace(c.Dir, getenv)}
 	if r := c.Repositories(); len(r) > 0 {
-		s.Repository = c.For(r[0]).ForWorkspace(SelectedWorkspace(c.Dir, getenv)).Repository
+		s.Repository = c.For(r[0]).ForWorkspace(s.Workspace).Repository
 	}
 	file := filepath.Join(c.Dir, "errored.tfstate")
 	if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() {

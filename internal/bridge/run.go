@@ -48,6 +48,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Init is called before the tool initializes dir; done gets its exit code. May be nil.
 	Init func(dir, dataDir string) (done func(code int), err error)
+	// Unchanged leaves the lines of init in which the tool names the backend as they are.
+	Unchanged bool
 	// Environ are NAME=VALUE pairs that override the environment of the command.
 	Environ []string
 
@@ -57,6 +59,7 @@ type Options struct {
 // Start is the description of a run that is printed before it starts.
 type Start struct {
 	Repository string // that has the state; "" if the run only reads other states
+	Workspace  string
 	// Errored is the file of a state that an earlier run could not store, or "".
 	Errored string
 }

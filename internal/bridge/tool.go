@@ -8,8 +8,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -75,6 +77,9 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 		}
 	}
 	o.Command = append([]string{tool.Path}, args...)
+	if line.Command == "init" && o.Config.Declared && !o.Unchanged && runtime.GOOS != "windows" {
+		o.Stdout = namedOCI{o.Stdout}
+	}
 	initialized := func(int) {}
 	if line.Command == "init" && o.Init != nil {
 		if initialized, err = o.Init(line.Dir, dataDir); err != nil {
@@ -89,6 +94,19 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 		err = errors.Join(saveSettings(line.Dir, o.Getenv, o.Config.Settings), saveEvaluated(o.Config, dataDir))
 	}
 	return res, err
+}
+
+// namedOCI passes on the output of init with the backend's name in the user's file. The tools print
+// colours and ask their questions without a terminal too; only on Windows they prepare it for colours
+// themselves. A line that is cut between two reads, or is JSON, stays as it is.
+type namedOCI struct{ io.Writer }
+
+func (w namedOCI) Write(p []byte) (int, error) {
+	r := strings.NewReplacer(`configured the backend "s3"!`, `configured the backend "oci"!`, `newly configured "s3" backend`, `newly configured "oci" backend`, ` to "s3".`, ` to "oci".`)
+	if _, err := r.WriteString(w.Writer, string(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // RunShimmed runs a command with the folder shims first on PATH, where okara has the tools' names:

@@ -47,9 +47,9 @@ func ValidateRequire(kind string, o trust.Policy) error {
 	case kind == addr.KindModule && signed:
 		return errors.New("require module: modules have no OpenPGP signature; use cosign")
 	case signed != (len(o.OpenPGP) > 0):
-		return fmt.Errorf("require %s: openpgp and the keys to trust go together", kind)
+		return fmt.Errorf("require %s: openpgp and the keys to trust must be set together", kind)
 	case slices.Contains(o.Require, trust.RequireCosign) != o.TrustsSigners():
-		return fmt.Errorf("require %s: cosign and the keys or certificates to trust go together", kind)
+		return fmt.Errorf("require %s: cosign and the keys or certificates to trust must be set together", kind)
 	}
 	return nil
 }

@@ -24,9 +24,10 @@ type App struct {
 	Getenv   func(string) string
 	Version  string // of the program; set by Run
 
-	JSON  bool
-	Quiet bool
-	Debug bool
+	JSON   bool
+	Quiet  bool
+	Debug  bool
+	DryRun bool // of commands with AddDryRun
 
 	Printed bool                 // a result is on stdout
 	Tracer  trace.TracerProvider // nil: no tracing

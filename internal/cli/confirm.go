@@ -50,7 +50,7 @@ func AddYes(f *pflag.FlagSet, yes *bool) {
 
 // Confirm asks on the terminal, unless yes is set by --yes.
 func (a *App) Confirm(yes bool, question string) error {
-	if yes {
+	if yes || a.DryRun {
 		return nil
 	}
 	in, ok := a.In.(*os.File)

@@ -61,6 +61,8 @@ func (a *App) classHint(err error) string {
 		return "expected a state file as printed by `tofu state pull` or `okara state pull`"
 	case hasType[*depot.UnpublishedError](err):
 		return "`okara list` shows what is published; a module has three parts, NAMESPACE/NAME/SYSTEM, a provider two"
+	case errors.Is(err, oci.ErrNotFound):
+		return "check the name and the version; `okara list` shows modules and providers, `okara state list REPOSITORY` states"
 	}
 	return ""
 }
@@ -77,11 +79,11 @@ func fileHint(err error) string {
 	case errors.Is(err, signing.ErrPublic):
 		return "use the private key; the public key, with .pub in its name, is for verifying"
 	case errors.Is(err, signing.ErrPrivate):
-		return "name the public key, which has .pub in its name; the private one stays with who signs"
+		return "name the public key, which has .pub in its name; the private key stays with the signer"
 	case errors.Is(err, signing.ErrPassphrase):
 		return "set the passphrase with OKARA_KEY_PASSPHRASE or --passphrase-file"
 	case errors.Is(err, bundle.ErrCut):
-		return "copy it once more, and compare its size or sum with that of the original"
+		return "copy the file again, and compare its size or checksum with the original"
 	}
 	return ""
 }
@@ -90,7 +92,7 @@ func fileHint(err error) string {
 // secret.
 func (a *App) refusedHint(err error) string {
 	if oci.WithheldByPolicy(err) {
-		return "the registry wants a signature, or no known vulnerability, before it hands anything out; exempt this project from that rule, or sign with a client that the registry exempts"
+		return "the registry requires a signature, or no known vulnerability, before it serves content; exempt this project from that rule, or sign with a client that the registry exempts"
 	}
 	var used usedCredential
 	if a.used != nil {
@@ -110,14 +112,14 @@ func (a *App) refusedHint(err error) string {
 	case errors.Is(err, oci.ErrDenied) && lackedRight(err) != "":
 		return used.name + " is valid; ask for the right " + lackedRight(err) + explain
 	case errors.Is(err, oci.ErrDenied):
-		return used.name + " is valid and may not do this; check that the project is there, and what the account may do in it" + explain
+		return used.name + " is valid, but lacks permission; check that the project exists, and what the account may do in it" + explain
 	}
 	was := " was refused"
 	if used.several {
 		was = " were refused"
 	}
 	if used.given {
-		return used.name + was + "; no others are tried when credentials are given explicitly; correct it" + explain
+		return used.name + was + "; explicit credentials are never replaced by others; correct them" + explain
 	}
 	return fmt.Sprintf("%s%s; log in with `okara login %s`", used.name, was, host) + explain
 }
@@ -198,11 +200,11 @@ func answerHint(status int, message string) string {
 	case strings.Contains(text, "read-only file system"):
 		return "the registry's disk is read-only; mount it read-write"
 	case status == http.StatusNotFound:
-		return "the host answers and is no OCI registry; check the host name, the port and the path"
+		return "the host is not an OCI registry; check the host name, the port and the path"
 	case status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
 		return "the registry, or a proxy in front of it, is down or overloaded; retry later"
 	case message != "":
-		return "the reason above is its own; repeat the command later, its log says why"
+		return "the server itself failed; retry later; its log says why"
 	}
 	return "the registry failed and gave no reason; its log says why"
 }

@@ -39,7 +39,7 @@ func TestHints(t *testing.T) {
 		{"read-only there", answer(500, "read-only file system"), "disk is read-only"},
 		{"500", answer(500, "unknown error"), "its log says why"},
 		{"503", answer(503, ""), "down or overloaded"},
-		{"HTML 404", answer(404, "answered with HTML"), "is no OCI registry"},
+		{"HTML 404", answer(404, "answered with HTML"), "is not an OCI registry"},
 		{"disk full here", fmt.Errorf("download: %w", &os.PathError{Op: "write", Path: "f", Err: syscall.ENOSPC}), "free disk space"},
 		{"rate limit", fmt.Errorf("pull: %w", oci.ErrRateLimited), "wait"},
 		{"refused", cause(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}), "nothing listens there"},

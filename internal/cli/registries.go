@@ -251,7 +251,13 @@ func (reg *Registries) HostToken(host string) string {
 
 // TransportOptions returns the TLS settings of the global flags.
 func (reg *Registries) TransportOptions() httpserve.TransportOptions {
-	return httpserve.TransportOptions{
+	o := httpserve.TransportOptions{
 		CAFile: reg.caFile, ClientCert: reg.cert, ClientKey: reg.key, Insecure: reg.insecure, CertDirs: httpserve.CertDirs(reg.Getenv),
 	}
+	if reg.DryRun {
+		o.Wrap = func(base http.RoundTripper) http.RoundTripper {
+			return &rehearsal{base: base, written: map[string]*rehearsed{}}
+		}
+	}
+	return o
 }

@@ -66,6 +66,9 @@ func OpenFrontEnd(reg *Registries, s ServerFlags, progress func(depot.Event)) (*
 		}
 		return nil, nil
 	}
+	if reg.DryRun {
+		return nil, WithHint(UsageError("--dry-run cannot be combined with a server: only the server knows what it would change"), "name the registry behind it with --registry HOST[/PREFIX]")
+	}
 	u, err := serverURL(reg, s.URL)
 	if err != nil {
 		return nil, err

@@ -68,6 +68,11 @@ func usageArgs(cmd *cobra.Command) {
 			return wrongArgs(cmd, args, err)
 		}
 	}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if name, _ := pflag.UnquoteUsage(f); strings.Contains(name, "|") {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(strings.Split(name, "|"), cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
+		}
+	})
 	for _, c := range cmd.Commands() {
 		usageArgs(c)
 	}
@@ -162,6 +167,12 @@ func WrongFlag(cmd *cobra.Command, err error) error {
 	usage := UsageError("%w", err)
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(argWords(cmd)) == 0 && len(words) > 0 { // before the flag
 		return unknownCommand(cmd, words[0])
+	}
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		values := map[string]string{"bool": "true or false", "int": "a whole number", "int64": "a whole number", "duration": "a duration such as 30m"}
+		if want := values[wrong.GetFlag().Value.Type()]; want != "" {
+			return UsageError("invalid argument %q for --%s: must be %s", wrong.GetValue(), wrong.GetFlag().Name, want)
+		}
 	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {

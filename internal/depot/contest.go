@@ -292,8 +292,8 @@ type RivalError struct {
 }
 
 func (e *RivalError) Error() string {
-	return fmt.Sprintf("%s:%s is being published with other content, or that was begun and not finished: theirs %s, yours %s; "+
-		"publish theirs again to finish it, or another version; what was begun ends after ten minutes", e.Repository, e.Tag, e.Theirs, e.Ours)
+	return fmt.Sprintf("%s:%s is being published with different content, or an earlier publication did not finish: theirs %s, yours %s; "+
+		"publish theirs again to finish it, or publish another version; an unfinished publication ends after ten minutes", e.Repository, e.Tag, e.Theirs, e.Ours)
 }
 
 func (e *RivalError) Unwrap() error { return oci.ErrExists }

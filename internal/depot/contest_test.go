@@ -150,7 +150,7 @@ func publisherDies(t *testing.T, registry http.RoundTripper) {
 		t.Fatal("it came through")
 	}
 	d, client := newDepot(t, oci.Options{Transport: registry})
-	if _, err := publish(d, 1); !refused(err) || !strings.Contains(err.Error(), "begun and not finished") {
+	if _, err := publish(d, 1); !refused(err) || !strings.Contains(err.Error(), "an earlier publication did not finish") {
 		t.Errorf("other content: %v", err)
 	}
 	_, err := d.PublishModule(t.Context(), depottest.NewModule("# 1"), depottest.MustModule(t, "net/vpc/aws", "1.2.3"), depot.ModuleOptions{Policy: depot.PolicyEditions})

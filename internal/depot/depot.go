@@ -34,7 +34,7 @@ func TagParts(getenv func(string) string) (bool, error) {
 	value := cmp.Or(getenv("OKARA_TAG_PARTS"), "false")
 	tags, err := strconv.ParseBool(value)
 	if err != nil {
-		return false, fmt.Errorf("OKARA_TAG_PARTS is %q, want true or false", text.Excerpt(value))
+		return false, fmt.Errorf("OKARA_TAG_PARTS is %q, must be true or false", text.Excerpt(value))
 	}
 	return tags, nil
 }

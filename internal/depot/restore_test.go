@@ -169,7 +169,7 @@ func TestTagParts(t *testing.T) {
 			t.Errorf("%q: got %t, %v", value, got, err)
 		}
 	}
-	if _, err := depot.TagParts(func(string) string { return "yes" }); err == nil || !strings.Contains(err.Error(), `OKARA_TAG_PARTS is "yes", want true or false`) {
+	if _, err := depot.TagParts(func(string) string { return "yes" }); err == nil || !strings.Contains(err.Error(), `OKARA_TAG_PARTS is "yes", must be true or false`) {
 		t.Error(err)
 	}
 	if r := must.Get(oci.OpenRepo("ghcr.io/acme/dns", oci.Options{}))(t); !r.TagsParts() {

@@ -51,7 +51,7 @@ func (c *configuration) checkArguments(b *hcl.Block) {
 			c.addFailing(b.DefRange, "Module without source", "The argument source is required.")
 		}
 		if has["count"] != nil && has["for_each"] != nil {
-			c.addFailing(has["for_each"].Range, "Invalid combination of count and for_each", "A block has one of them at most.")
+			c.addFailing(has["for_each"].Range, "Invalid combination of count and for_each", "A block can have only one of them.")
 		}
 	}
 }
@@ -63,7 +63,7 @@ func (c *configuration) checkConstraint(a *hcl.Attribute) {
 	constraints, ok := evaluateText(a.Expr, nil)
 	for part := range strings.SplitSeq(constraints, ",") {
 		if ok && !constraint().MatchString(part) {
-			c.addFailing(a.Expr.Range(), "Invalid version constraint", "%q is none, such as >= 1.2.0.", constraints)
+			c.addFailing(a.Expr.Range(), "Invalid version constraint", "%q is not a version constraint such as >= 1.2.0.", constraints)
 			return
 		}
 	}

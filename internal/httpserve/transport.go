@@ -30,6 +30,8 @@ type TransportOptions struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Direct uses no proxy, even if the environment names one.
 	Direct bool
+	// Wrap is put around the transport; nil: nothing.
+	Wrap func(http.RoundTripper) http.RoundTripper
 }
 
 const (
@@ -66,7 +68,10 @@ func Transport(o TransportOptions) (http.RoundTripper, error) {
 	t.WriteBufferSize = ioBuffer
 	t.ResponseHeaderTimeout = answerTimeout
 	hosts := &perHost{common: t, dirs: o.CertDirs, hosts: map[string]hostTransport{}}
-	return Traced(hosts), nil
+	if o.Wrap == nil {
+		return Traced(hosts), nil
+	}
+	return o.Wrap(Traced(hosts)), nil
 }
 
 // Traced wraps next so that each request makes an OpenTelemetry span.

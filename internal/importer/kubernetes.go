@@ -246,7 +246,7 @@ func (im *kubeImport) convertProvider(p openProvider, d openDepot, o *kubeObject
 	e := p.providerEntry()
 	spec := kubeProvider{Address: e.Address, Versions: cmp.Or(versions, p.Constraints), Pin: pin, Platforms: e.Platforms, Keep: keepOf(p.History, o)}
 	if len(p.OperatingSystems) == 0 != (len(p.Architectures) == 0) {
-		o.noteComment("operatingSystems and architectures of %s: only both together name platforms; all are taken", p.Name)
+		o.noteComment("operatingSystems and architectures of %s: platforms need both; all are included", p.Name)
 	}
 	if p.SourceRepository != "" {
 		im.scan(p, d, &spec, o)

@@ -4,6 +4,7 @@ package lockfile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,7 +47,7 @@ type Provider struct {
 func Parse(name string, src []byte) (*File, error) {
 	body, diags := syntax.ParseBody(src, name)
 	if diags.HasErrors() {
-		return nil, fmt.Errorf("reading the lock file: %w", diags)
+		return nil, fmt.Errorf("reading the lock file: %w", syntax.Wrong(diags))
 	}
 	l := &File{src: src}
 	for _, block := range body.Blocks {
@@ -55,7 +56,7 @@ func Parse(name string, src []byte) (*File, error) {
 		}
 		p, err := parseProvider(block)
 		if err != nil {
-			return nil, fmt.Errorf("reading the lock file: %s: %w", block.DefRange(), err)
+			return nil, fmt.Errorf("reading the lock file: %w", syntax.WrongAt(block.DefRange(), err))
 		}
 		l.Providers = append(l.Providers, p)
 	}
@@ -74,7 +75,7 @@ func parseProvider(block *hclsyntax.Block) (Provider, error) {
 	for name, attr := range block.Body.Attributes {
 		value, diags := attr.Expr.Value(nil)
 		if diags.HasErrors() {
-			return Provider{}, diags
+			return Provider{}, errors.New(diags[0].Detail)
 		}
 		switch ty := value.Type(); {
 		case name == "version" && ty.FriendlyName() == "string" && value.IsKnown() && !value.IsNull():

@@ -33,7 +33,7 @@ type Cache struct {
 // New returns the cache in dir, which need not exist, and must be absolute: links lead there.
 func New(dir string) (Cache, error) {
 	if !filepath.IsAbs(dir) {
-		return Cache{}, fmt.Errorf("plugin cache %s: want an absolute path", dir)
+		return Cache{}, fmt.Errorf("plugin cache %s: must be an absolute path", dir)
 	}
 	return Cache{dir: filepath.Clean(dir)}, nil
 }

@@ -136,7 +136,7 @@ func (s *Settings) isSilent() bool {
 func (s *Settings) checkOpen(policy *access.Policy) error {
 	host, _, err := net.SplitHostPort(s.Listen)
 	if err != nil {
-		return &syntax.SettingError{Err: fmt.Errorf("--listen %q: %w", s.Listen, err)}
+		return &syntax.SettingError{Err: fmt.Errorf("--listen %q: must be HOST:PORT, such as 127.0.0.1:8080", s.Listen)}
 	}
 	if !s.isSilent() || s.Claim.Alone { // a portal needs none: the leader decides about requests that it forwards
 		return nil

@@ -25,7 +25,7 @@ func TestFilesOfAnIssuer(t *testing.T) {
 		{fmt.Sprintf("jwks_file = %q", file), "okara.hcl:1: jwks_file: " + file + ": no public signing key"},
 		{fmt.Sprintf("jwks_file = %q", file+".none"), "okara.hcl:1: jwks_file: open " + file + ".none"},
 		{fmt.Sprintf("ca_file = %q", file), "okara.hcl:1: ca_file: "},
-		{fmt.Sprintf("ca_file = %q\njwks_file = %q", file, file), "leave ca_file out"},
+		{fmt.Sprintf("ca_file = %q\njwks_file = %q", file, file), "omit ca_file"},
 	} {
 		_, err := settingsOf(t, "issuer \"here\" {\naudiences = [\"okara\"]\n"+tt.text+"\n}").accessPolicy()
 		if _, ok := errors.AsType[*syntax.SettingError](err); !ok || !strings.Contains(err.Error(), tt.want) {

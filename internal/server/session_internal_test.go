@@ -23,8 +23,8 @@ func TestSessionSettings(t *testing.T) {
 		{"a client of nothing", "ui {\n  client_id = \"web\"\n}", "for a direct login"},
 		{"a secret of no client", direct + "ui {\n  client_secret_file = \"x\"\n}", "which is missing"},
 		{"a client that nobody comes back to", strings.Replace(direct, "public_url", "hostname", 1) + "ui {\n  client_id = \"web\"\n}", "needs public_url"},
-		{"hosts of images", "ui {\n  image_hosts = [\"img.shields.io\", \"*.example.com\"]\n}", ""},
-		{"images of everywhere", "\nui {\n  image_hosts = [\"*\"]\n}", `okara.hcl:2: image_hosts: "*" is not a host of images`},
+		{"image hosts", "ui {\n  image_hosts = [\"img.shields.io\", \"*.example.com\"]\n}", ""},
+		{"images of everywhere", "\nui {\n  image_hosts = [\"*\"]\n}", `okara.hcl:2: image_hosts: "*" is not an image host`},
 		{"images by URL", "ui {\n  image_hosts = [\"https://img.shields.io\"]\n}", "without a scheme or a path"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -260,7 +260,7 @@ func (t *TFE) checkRuns() error {
 	refused := func(format string, args ...any) error { return syntax.WrongAt(t.Range, fmt.Errorf(format, args...)) }
 	switch {
 	case t.Earlier != "" && t.Earlier != earlierMove && t.Earlier != earlierIgnore:
-		return refused("earlier_settings = %q: want %q or %q", t.Earlier, earlierMove, earlierIgnore)
+		return refused("earlier_settings = %q: must be %q or %q", t.Earlier, earlierMove, earlierIgnore)
 	case t.Runs == "" && t.AllowEncryption:
 		return refused("allow_encryption requires runs on the server\nhint: set runs = \"local\", or omit allow_encryption")
 	case t.Runs == "":

@@ -87,7 +87,7 @@ func ParseKey(armored, passphrase []byte) (*Key, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read private key: %w", err)
 	case len(list) != 1:
-		return nil, fmt.Errorf("read private key: %d keys in one file, want one", len(list))
+		return nil, fmt.Errorf("read private key: %d keys in one file, expected one", len(list))
 	case list[0].PrivateKey == nil:
 		return nil, fmt.Errorf("read private key: %w", ErrPublic)
 	}

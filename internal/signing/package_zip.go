@@ -76,7 +76,7 @@ func HashPackage(ctx context.Context, r io.ReaderAt, size int64, typ string, p a
 		}
 	}
 	if plugins != 1 {
-		return "", fmt.Errorf("%d files named terraform-provider-%s* in the root of the zip, want one: %w", plugins, typ, ErrNoProvider)
+		return "", fmt.Errorf("%d files named terraform-provider-%s* in the root of the zip, expected one: %w", plugins, typ, ErrNoProvider)
 	}
 	h1, err := dirhash.Hash1(names, func(name string) (io.ReadCloser, error) {
 		f, err := files[key(name)].Open()

@@ -73,11 +73,11 @@ func remedyHint(r statebackend.Remedy) string {
 	case statebackend.RemedyProbe:
 		how = fmt.Sprintf("check with `okara admin doctor %s`; unsafe_locking = true overrides", repo)
 	case statebackend.RemedySeal:
-		how = fmt.Sprintf("if no key was ever used here, encrypt it once: `okara state pull %s -w %s -o FILE` without keys, then `okara state push %s FILE -w %s` with them; otherwise somebody replaced it", repo, ws, repo, ws)
+		how = fmt.Sprintf("if no key was ever used here, encrypt it once: `okara state pull %s -w %s -o FILE` without keys, then `okara state push %s FILE -w %s` with them; otherwise someone replaced it", repo, ws, repo, ws)
 	case statebackend.RemedyDecrypt:
 		how = decrypt
 	case statebackend.RemedyAdopt:
-		how = fmt.Sprintf("it does not catch up by itself; if %s is what counts now: okara state replicate --adopt %s %s makes the other its copy, and keeps what only that has", repo, repo, r.Copy)
+		how = fmt.Sprintf("it does not catch up automatically; if %s is the primary now, okara state replicate --adopt %s %s makes the other its copy and keeps the versions that only the other has", repo, repo, r.Copy)
 	case statebackend.RemedyUnlock:
 		how = "once the registry is back: " + UnlockCommand(repo, r.Workspace, r.Lock)
 	case statebackend.RemedyKey:

@@ -103,7 +103,7 @@ func whyClosed(v statebackend.Version, err error) string {
 	case errors.Is(err, envelope.ErrKey), keyMissing(err):
 		return "This state is encrypted with keys that this server does not have."
 	case errors.Is(err, statebackend.ErrUnsealed), errors.Is(err, envelope.ErrSealed):
-		return "This state is not sealed as this server's keys say, so that somebody may have replaced it. Look at it with okara state pull."
+		return "This state is not encrypted with this server's keys, so someone may have replaced it. Inspect it with okara state pull."
 	}
 	return ""
 }

@@ -97,8 +97,8 @@ func TestDocumentSealed(t *testing.T) {
 		name   string
 		want   string
 	}{
-		{with, "ours", ""}, {with, "others", "encrypted with keys that this server does not have"}, {with, "clear", "not sealed as this server's keys say"},
-		{with, "moved", "not sealed as this server's keys say"},
+		{with, "ours", ""}, {with, "others", "encrypted with keys that this server does not have"}, {with, "clear", "not encrypted with this server's keys"},
+		{with, "moved", "not encrypted with this server's keys"},
 		{without, "ours", "encrypted with keys that this server does not have"}, {without, "others", "encrypted with keys that this server does not have"}, {without, "clear", ""},
 	} {
 		d, err := tt.states.Document(t.Context(), tt.name, "default", 1)

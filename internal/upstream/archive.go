@@ -74,7 +74,7 @@ func (l Location) nextLocation(resp *http.Response) (*Location, error) {
 		return nil, fmt.Errorf("%s: %w", formatURL(l.URL), err)
 	}
 	if l.Checksum != "" && next.Kind != KindArchive {
-		return nil, oci.Unsupported("%s has a checksum and names %s, which is no archive", formatURL(l.URL), formatURL(next.URL))
+		return nil, oci.Unsupported("%s has a checksum and names %s, which is not an archive", formatURL(l.URL), formatURL(next.URL))
 	}
 	next.Checksum = cmp.Or(next.Checksum, l.Checksum)
 	next.Subdir = strings.Trim(path.Join(next.Subdir, l.Subdir), "/")

@@ -69,7 +69,7 @@ func ParseRef(s string) (Ref, error) {
 // ParseOrganization parses the name of an organization.
 func ParseOrganization(s string) (string, error) {
 	if !isSegment(s) || strings.Contains(s, "/") {
-		return "", fmt.Errorf("%q: want the name of an organization: %w", s, ErrName)
+		return "", fmt.Errorf("%q is not the name of an organization: %w", s, ErrName)
 	}
 	return s, nil
 }
@@ -139,7 +139,7 @@ type Filter struct {
 
 // List returns the workspaces of an organization that the caller may read, by name.
 func (c *Client) List(ctx context.Context, organization string, f Filter) ([]Workspace, error) {
-	q := url.Values{"page[size]": {strconv.Itoa(pageSize)}}
+	q := url.Values{}
 	var keys []string
 	for i, tag := range f.Tags {
 		key, value, _ := strings.Cut(tag, "=")
@@ -156,23 +156,34 @@ func (c *Client) List(ctx context.Context, organization string, f Filter) ([]Wor
 	if f.Project != "" {
 		q.Set("filter[project][id]", projectID(f.Project))
 	}
+	list, err := listPages[resource](ctx, c, root+"organizations/"+url.PathEscape(organization)+"/workspaces", q)
+	if err != nil {
+		return nil, err
+	}
 	all := []Workspace{}
+	for _, r := range list {
+		all = append(all, r.workspace(organization))
+	}
+	return all, nil
+}
+
+// listPages reads the pages of a list.
+func listPages[T any](ctx context.Context, c *Client, path string, q url.Values) (all []T, err error) {
+	q.Set("page[size]", strconv.Itoa(pageSize))
 	for page := 1; len(all) < maxListed; page++ {
 		q.Set("page[number]", strconv.Itoa(page))
 		var list struct {
-			Data []resource `json:"data"`
+			Data []T `json:"data"`
 			Meta struct {
 				Pagination struct {
 					Next *int `json:"next-page"`
 				} `json:"pagination"`
 			} `json:"meta"`
 		}
-		if _, err := c.Front.Call(ctx, http.MethodGet, root+"organizations/"+url.PathEscape(organization)+"/workspaces", q, nil, nil, &list); err != nil {
+		if _, err := c.Front.Call(ctx, http.MethodGet, path, q, nil, nil, &list); err != nil {
 			return nil, err
 		}
-		for _, r := range list.Data {
-			all = append(all, r.workspace(organization))
-		}
+		all = append(all, list.Data...)
 		if len(list.Data) == 0 || list.Meta.Pagination.Next == nil {
 			break
 		}

@@ -22,15 +22,6 @@ func (e *OtherStateError) Error() string {
 
 func (e *OtherStateError) Unwrap() error { return oci.ErrExists }
 
-// Present returns how many of the versions a workspace already has, without writing.
-func Present(ctx context.Context, s *statebackend.Store, ws string, versions []Version) (int, error) {
-	head, _, err := s.Get(ctx, ws)
-	if err != nil && !errors.Is(err, oci.ErrNotFound) {
-		return 0, err
-	}
-	return countStored(ctx, head, versions)
-}
-
 // Import writes the versions that a workspace lacks, and returns how many it had and got.
 func Import(ctx context.Context, l *statebackend.Lock, versions []Version) (present, written int, err error) {
 	head, _, err := l.Get(ctx)

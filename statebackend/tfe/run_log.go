@@ -207,7 +207,7 @@ func (s phases) showPlan(as func(PlanDocument) (any, error)) service.Handler {
 			return runError(err)
 		}
 		if b == nil {
-			return errAbsent("of this plan no JSON is kept: only of one that is saved, by -out")
+			return errAbsent("the JSON of this plan is not kept: save the plan with -out")
 		}
 		var d PlanDocument
 		if err := json.Unmarshal(b, &d); err != nil {

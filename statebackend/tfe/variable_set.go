@@ -68,7 +68,7 @@ func (s *books) allowProject(r *http.Request, p workspaceRef, project string) er
 	}
 	_, uses, err := book.Sets(r.Context())
 	if err == nil && slices.ContainsFunc(uses, func(u variables.Use) bool { return u.Project == project }) {
-		err = newRefusal(http.StatusForbidden, "forbidden", "project %q uses variable sets, which apply to its workspaces, but the caller lacks the right to write and run all of %q\nhint: ask someone with these rights, or leave the workspace where it is", project, p.organization)
+		err = newRefusal(http.StatusForbidden, "forbidden", "project %q uses variable sets, which apply to its workspaces, but the caller lacks the right to write and run all of %q\nhint: ask someone with these rights, or leave the workspace in its project", project, p.organization)
 	}
 	return err
 }

@@ -366,7 +366,7 @@ func (s frontEnd) cliConfig(states bool) (string, error) {
 	}
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Host == "" || u.User != nil {
-		return "", fmt.Errorf("%q is no address of a server", s.URL)
+		return "", fmt.Errorf("%q is not the address of a server", s.URL)
 	}
 	for _, text := range append([]string{s.URL, s.Host, s.Token}, s.Hosts...) {
 		if strings.ContainsAny(text, "\"\\\n${}") {

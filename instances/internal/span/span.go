@@ -18,7 +18,7 @@ const maxSpan = 10 * 365 * 24 * time.Hour
 func Parse(s string) (Span, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || len(s) > 32 || d < time.Second || d > maxSpan {
-		return 0, fmt.Errorf("%.32q: want a time span such as 8h or 30m", s)
+		return 0, fmt.Errorf("%.32q is not a duration such as 8h or 30m", s)
 	}
 	return Span(d), nil
 }

@@ -74,11 +74,11 @@ func (s *Schedule) Read() (*Table, error) {
 // loadZone returns a time zone by its name. The zone of this machine is refused.
 func loadZone(name string) (*time.Location, error) {
 	if name == "" || name == "Local" || len(name) > maxZone {
-		return nil, fmt.Errorf("%.40q is no time zone: name one such as Europe/Berlin or UTC", name)
+		return nil, fmt.Errorf("%.40q is not a time zone: use one such as Europe/Berlin or UTC", name)
 	}
 	z, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, fmt.Errorf("there is no time zone %.64q: name one such as Europe/Berlin or UTC", name)
+		return nil, fmt.Errorf("time zone %.64q not found: use one such as Europe/Berlin or UTC", name)
 	}
 	return z, nil
 }

@@ -68,7 +68,7 @@ func (s *modules) compareVersions(r *site.Request) (*site.Page, error) {
 	body.Rows, body.Pages = site.OnePage(r, "page", all)
 	for i, d := range body.Rows {
 		if i == 0 || d.Effect != body.Rows[i-1].Effect {
-			body.Rows[i].Group = map[string]string{description.Breaks: "Breaks callers", description.MayBreak: "May break callers", description.New: "New, or of no effect on callers"}[d.Effect]
+			body.Rows[i].Group = map[string]string{description.Breaks: "Breaks callers", description.MayBreak: "May break callers", description.New: "New, or no effect on callers"}[d.Effect]
 		}
 	}
 	return &site.Page{

@@ -172,7 +172,7 @@ func (s *evidences) securityPage(r *site.Request, repository string, v vouched, 
 	}
 	body.Scan = &scanBody{reportRow: s.report(repository, newest), Level: r.URL.Query().Get("level")}
 	if scan.CheckLevel(body.Scan.Level) != nil {
-		return body, site.NotFound("there is no level %q of findings", body.Scan.Level)
+		return body, site.NotFound("unknown level of findings: %q", body.Scan.Level)
 	}
 	found, err := s.catalog.Findings(r.Context(), repository, newest)
 	switch {

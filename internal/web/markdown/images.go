@@ -25,12 +25,12 @@ type ImageHosts []string
 // CheckImageHosts returns an error for an invalid pattern of [ImageHosts].
 func CheckImageHosts(patterns []string) error {
 	if len(patterns) > maxImageHosts {
-		return fmt.Errorf("%d hosts of images; at most %d", len(patterns), maxImageHosts)
+		return fmt.Errorf("%d image hosts; at most %d", len(patterns), maxImageHosts)
 	}
 	for _, p := range patterns {
 		found := hostPattern().FindStringSubmatch(strings.ToLower(p))
 		if len(p) > 253 || found == nil {
-			return fmt.Errorf("%q is not a host of images: HOST, *.DOMAIN or HOST:PORT, without a scheme or a path", p)
+			return fmt.Errorf("%q is not an image host: use HOST, *.DOMAIN or HOST:PORT, without a scheme or a path", p)
 		}
 		if found[1] != "" && !strings.Contains(found[2], ".") {
 			return fmt.Errorf("%q allows images from any host under %s: list the hosts", p, found[2])

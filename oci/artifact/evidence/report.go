@@ -92,7 +92,7 @@ func ReportType(document []byte) (mediaType string, err error) {
 		Payload string `json:"payloadType"` // of a signed envelope
 	}
 	if err := json.Unmarshal(document, &doc); err != nil {
-		return "", fmt.Errorf("not a JSON object: %w", err)
+		return "", errors.New("not a JSON object")
 	}
 	switch {
 	case doc.SPDX != "":

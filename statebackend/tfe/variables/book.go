@@ -330,7 +330,7 @@ func (b Book) fetch(ctx context.Context, t tag) (oci.Manifest, oci.Descriptor, e
 }
 
 func (b Book) corruptRecord(t tag) error {
-	return fmt.Errorf("%s:%s is no variable, set or use of one: %w", b.Repo, t, oci.ErrCorrupt)
+	return fmt.Errorf("%s:%s is not a variable, set or use of one: %w", b.Repo, t, oci.ErrCorrupt)
 }
 
 func (l *Listing) wantedTags(want func(tag) bool) [][]tag {
