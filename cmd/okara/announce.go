@@ -113,7 +113,6 @@ func (f *announceFlags) runAnnounce(ctx context.Context, reg *cli.Registries, ar
 	return reg.PrintResult(announced{an.Action, address, version, tag}, an.Action+" "+address+"@"+version)
 }
 
-// announcedVersion reads ADDRESS@VERSION, or ADDRESS@* for all versions.
 func announcedVersion(arg string) (it addr.Item, address, version string, err error) {
 	address, version, ok := strings.Cut(arg, "@")
 	if !ok {

@@ -393,7 +393,6 @@ type batch struct {
 	total   int               // modules, with those that have not changed
 }
 
-// addOutcome takes the outcome of one module.
 func (b *batch) addOutcome(m moduleFolder, out depot.Published, err error) {
 	for i, w := range out.Warnings {
 		out.Warnings[i] = m.dir + ": " + w

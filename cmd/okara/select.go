@@ -96,13 +96,11 @@ func frontVersion(ctx context.Context, front *client.Client, it addr.Selection) 
 	return v, nil
 }
 
-// pickVersion is selectItem with the selected version.
 func pickVersion(ctx context.Context, reg *cli.Registries, arg string, progress func(depot.Event)) (selected, error) {
 	t, err := selectItem(reg, arg, progress)
 	return t.withVersion(ctx, err)
 }
 
-// pickRead is selectRead with the selected version.
 func pickRead(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, arg string, progress func(depot.Event)) (selected, error) {
 	t, err := selectRead(ctx, reg, s, arg, progress)
 	return t.withVersion(ctx, err)

@@ -48,7 +48,6 @@ func (f *stateFlags) withNamedState(reg *cli.Registries, minArgs int, ws *string
 	}
 }
 
-// withStore is withNamedState for a command on the store of the repository.
 func (f *stateFlags) withStore(reg *cli.Registries, minArgs int, ws *string, run func(*cobra.Command, *statebackend.Store, []string) error) runFunc {
 	return f.withNamedState(reg, minArgs, ws, func(cmd *cobra.Command, args []string) error {
 		s, err := f.openStore(reg, args[0])

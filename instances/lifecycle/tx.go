@@ -231,7 +231,6 @@ func (tx *tx) nextRandom() [32]byte {
 	return deriveValue(tx.command.Seed, tx.randoms)
 }
 
-// deriveValue returns the n-th value derived from a seed.
 func deriveValue(seed [32]byte, n int) [32]byte {
 	return sha256.Sum256(binary.BigEndian.AppendUint64(seed[:], uint64(n)))
 }

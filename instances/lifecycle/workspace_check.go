@@ -8,7 +8,6 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// workspaceRules returns the rules for records of workspaces.
 func workspaceRules() []rule {
 	return []rule{
 		{"identity", checkWorkspaceIdentity}, {"owner", checkWorkspaceOwner}, {"runs", checkWorkspaceNumbers},

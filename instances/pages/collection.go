@@ -334,7 +334,6 @@ func (c *collector) object(p property, f field, at string, deep int) (field, jso
 	return f, encodeParts(values, len(values) == 0 && (f.within || !f.Required && p.noDefault()))
 }
 
-// noDefault reports whether a property has no default, or the default null.
 func (p property) noDefault() bool { return len(p.Default) == 0 || string(p.Default) == "null" }
 
 // encodeParts joins the parts of a value; nil: they are left out.

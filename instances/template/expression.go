@@ -168,7 +168,6 @@ func secondName(t hcl.Traversal) string {
 	return ""
 }
 
-// namesAfter returns the names that follow root in an expression.
 func namesAfter(e hclsyntax.Expression, root string) []string {
 	var list []string
 	for _, t := range e.Variables() {

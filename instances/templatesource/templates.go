@@ -321,7 +321,6 @@ func Described(d artifact.ModuleDescription, path string) (template.Module, erro
 	return out, nil
 }
 
-// describedModule returns a module, or one of its submodules.
 func describedModule(d artifact.ModuleDescription, path string) (artifact.DescribedModule, error) {
 	if path == "" {
 		return d.Root, nil

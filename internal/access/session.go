@@ -232,7 +232,6 @@ func (s *Sessions) keepClaims(id identity, rules []Rule) identity {
 	return id
 }
 
-// staticSession returns the caller with a static token, in a session that ends at a time.
 func staticSession(t statictoken.Token, until time.Time) Caller {
 	if !t.Expires.IsZero() && t.Expires.Before(until) {
 		until = t.Expires

@@ -87,7 +87,6 @@ func (o Options) pagesClient() (client, bool) {
 	return client{s.ClientID, s.ClientSecret}, s.ClientID != ""
 }
 
-// issuerFor returns the login issuer, with the client as audience.
 func (l *Login) issuerFor(now *rules, by client) Issuer {
 	i := l.Issuer
 	if l.Direct {

@@ -292,7 +292,6 @@ func (l Layout) layoutKinds() []layoutKind {
 	}
 }
 
-// templateFor returns the template for the repositories of a kind.
 func (l Layout) templateFor(kind string) string {
 	switch kind {
 	case KindModule:

@@ -169,7 +169,6 @@ func decodeBackend(block *hcl.Block, dir string, flags []Setting, values map[str
 	return b, nil
 }
 
-// mergeSettings returns the settings of a, and those of b that are not in a.
 func mergeSettings(a, b []Setting) []Setting {
 	all := slices.Clone(a)
 	for _, s := range b {

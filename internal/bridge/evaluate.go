@@ -391,7 +391,6 @@ func (d *definitions) add(x hcl.Expression) error {
 	return nil
 }
 
-// attributeName returns NAME of var.NAME.
 func attributeName(t hcl.Traversal) (string, bool) {
 	if len(t) < 2 {
 		return "", false

@@ -78,7 +78,6 @@ func (c *Catalog) Brief(ctx context.Context, it addr.Item, v addr.Version, manif
 	return c.cachedEvidence(ctx, c.evidence.brief, evidence.ReadNewest, it, v, manifest, l)
 }
 
-// cachedEvidence returns cached evidence, or reads it.
 func (c *Catalog) cachedEvidence(ctx context.Context, kept *cache.Cache[*Evidence], read func(context.Context, *evidence.Referrers) (evidence.Referred, error),
 	it addr.Item, v addr.Version, manifest oci.Descriptor, l *Versions,
 ) (*Evidence, error) {

@@ -21,7 +21,6 @@ import (
 // schema is a JSON Schema 2020-12.
 type schema map[string]any
 
-// inputSchema returns the variables of a module as the JSON Schema of an object.
 func inputSchema(m *tfconfig.Module, flags map[string]variableFlags) json.RawMessage {
 	properties := schema{}
 	required := []string{}

@@ -101,7 +101,6 @@ func repositoryDir(root, name string) string {
 	return filepath.Join(root, "docker", "registry", "v2", "repositories", filepath.FromSlash(name))
 }
 
-// listRepositories returns the names of all repositories, sorted.
 func listRepositories(ctx context.Context, root string) (names []string, err error) {
 	top := repositoryDir(root, "")
 	err = filepath.WalkDir(top, func(path string, e fs.DirEntry, err error) error {

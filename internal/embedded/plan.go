@@ -64,7 +64,6 @@ func newPlan(root string, o Collection) *plan {
 	return p
 }
 
-// isYoung reports whether a time is not before the cutoff, or is in the future.
 func (p *plan) isYoung(t time.Time) bool { return !t.Before(p.cutoff) }
 
 func (p *plan) findGarbage(ctx context.Context) error {

@@ -25,7 +25,6 @@ func newTracer(p trace.TracerProvider) tracer {
 	return tracer{p.Tracer("github.com/seed-141914ff/okara/internal/httpserve")}
 }
 
-// isRecording reports whether spans are recorded.
 func (t tracer) isRecording() bool {
 	_, off := t.Tracer.(noop.Tracer)
 	return !off

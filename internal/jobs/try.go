@@ -95,7 +95,6 @@ func (q *Queue) parkJob(ctx context.Context, j *openJob) (again bool, err error)
 	return false, nil
 }
 
-// endTry records the result of a try and returns whether to try again.
 func (q *Queue) endTry(ctx context.Context, j *openJob, result string, err error) (again bool, _ error) {
 	end := End{Result: result, Time: q.now()}
 	if err != nil {

@@ -65,7 +65,6 @@ type Entry struct {
 // Key is equal for two entries of the same item.
 func (e *Entry) Key() string { return e.Kind + " " + e.Address }
 
-// segments returns the parts of the address.
 func (e *Entry) segments() []string { return strings.Split(e.Address, "/") }
 
 // Name returns the name in its namespace.

@@ -138,7 +138,6 @@ func (e *Entry) words(add func(word string, place int)) {
 	}
 }
 
-// parts returns the words of a text.
 func parts(text string) []string { return strings.FieldsFunc(text, IsBreak) }
 
 func IsBreak(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }

@@ -128,7 +128,6 @@ func (p *push) recordChange(rec *httpserve.Response) {
 // writeChange records a change of the object that the right is for.
 func (p *push) writeChange(c access.Change) { p.grant.Record(p.grant.Address(), c) }
 
-// placeIn returns a place of the caller in the repository.
 func (p *push) placeIn(of string) place { return place{p.caller, p.repository, of} }
 
 // storedManifest returns a manifest as it was stored, whatever the tag has become since.

@@ -64,7 +64,6 @@ func workspaceOf(t format.StateTag, m oci.Manifest) string {
 	return t.Fragment
 }
 
-// checkClaim is checkLock for a claim and its ends.
 func (p *push) checkClaim(t format.StateTag, put oci.Manifest) error {
 	kind := t.Kind
 	t.Kind = format.LockClaim

@@ -31,7 +31,6 @@ func (d *deadline) Deadline() (time.Time, bool) {
 // Done implements [context.Context].
 func (d *deadline) Done() <-chan struct{} { return d.realContext().Done() }
 
-// realContext returns the context that has a timer.
 func (d *deadline) realContext() context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()

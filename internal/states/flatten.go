@@ -198,7 +198,6 @@ func (f *flattener) addLeaves(src []byte, path string, sensitive bool) {
 	f.readValue(path, sensitive)
 }
 
-// readValue reads one value, whose path is given.
 func (f *flattener) readValue(path string, sensitive bool) {
 	sensitive = sensitive || f.marks[path]
 	empty := true

@@ -16,7 +16,6 @@ const (
 	maxArithmetic = 100
 )
 
-// checkBody is CheckValue for all attributes of a body.
 func checkBody(body *hclsyntax.Body) error {
 	for _, a := range body.Attributes {
 		if err := CheckValue(a.Expr); err != nil {

@@ -55,7 +55,6 @@ func (p *Tab) do(what string, action chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// evalText evaluates an expression in the page.
 func (p *Tab) evalText(expression string) string {
 	p.t.Helper()
 	ctx, late := context.WithTimeout(p.ctx, patience)

@@ -167,7 +167,6 @@ func (c *Client) List(ctx context.Context, organization string, f Filter) ([]Wor
 	return all, nil
 }
 
-// listPages reads the pages of a list.
 func listPages[T any](ctx context.Context, c *Client, path string, q url.Values) (all []T, err error) {
 	q.Set("page[size]", strconv.Itoa(pageSize))
 	for page := 1; len(all) < maxListed; page++ {

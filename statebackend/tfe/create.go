@@ -133,7 +133,6 @@ func (s versionWrites) readAnnouncement(w http.ResponseWriter, r *http.Request, 
 	return release, nil
 }
 
-// pendingVersion returns the version that a signed upload is for, with its upload addresses.
 func (s versionWrites) pendingVersion(r *http.Request, p workspaceRef, h commandID, g access.Grant, t signedUpload) (resource, error) {
 	a := versionAttributes{Serial: t.Serial, Lineage: t.Lineage, Status: statusPending, Processed: true}
 	for kind, to := range map[signedKind]*string{signedState: &a.Upload, signedJSON: &a.JSONUpload} {

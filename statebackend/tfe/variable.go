@@ -300,7 +300,6 @@ func isTaken(one variables.Variable, others []variables.Variable) bool {
 	})
 }
 
-// newID returns a new id that is unique in the organization.
 func newID(organization string) string {
 	return organizationLetters(organization) + rand.Text()[:variables.IDLength-lettersOfOrganization]
 }

@@ -57,7 +57,6 @@ func (s *stores) locate(ctx context.Context, p workspaceRef) (located, error) {
 	return s.locateIn(ctx, p, records, list)
 }
 
-// locateIn is locate with the list of the organization.
 func (s *stores) locateIn(ctx context.Context, p workspaceRef, records *statebackend.Store, list *statebackend.Listing) (located, error) {
 	at := located{workspaceRef: p, records: records, list: list, name: p.organization, store: records, workspace: p.workspace}
 	var err error
@@ -212,7 +211,6 @@ func (s workspaceDocs) commandIDFor(r *statebackend.Record, listed time.Time) co
 // subjectOf identifies a caller across all issuers.
 func subjectOf(c access.Caller) string { return c.Mode + "\x00" + c.Issuer + "\x00" + c.Subject }
 
-// nameOf returns the name of a caller for display.
 func nameOf(c access.Caller) string {
 	if c.Subject == "" {
 		return c.Mode
@@ -250,7 +248,6 @@ func (s *gate) parseWorkspace(r *http.Request, id string) (workspaceRef, command
 	return parseWorkspaceID(id, s.now())
 }
 
-// namedWorkspace returns the workspace that a request names, by id or name, and its command ID.
 func (s *gate) namedWorkspace(r *http.Request) (workspaceRef, commandID, error) {
 	if id := r.PathValue("id"); id != "" {
 		return s.parseWorkspace(r, id)

@@ -308,7 +308,6 @@ func (c *child) recordFailure(err error) {
 // existsRE matches the providers' errors for resources that exist already.
 var existsRE = text.Pattern(`(?i)already[ _-]?exist`)
 
-// finish fills the report.
 func (c *child) finish(ctx context.Context, err error) {
 	r := &c.report
 	r.Outcome = lifecycle.Done

@@ -141,7 +141,6 @@ func (m *masks) longestAt(b []byte) int {
 	return 0
 }
 
-// beginsPattern reports whether b is the beginning of a longer pattern.
 func (m *masks) beginsPattern(b []byte) bool {
 	if len(b) >= m.longest {
 		return false

@@ -149,7 +149,6 @@ func Resolve(name string) string {
 	return name
 }
 
-// isWithin reports whether a name is a folder or is below it.
 func isWithin(name, folder string) bool {
 	rel, err := filepath.Rel(folder, name)
 	return err == nil && filepath.IsLocal(rel)

@@ -57,7 +57,6 @@ func (s callerSearch) callersOf(r *site.Request, m addr.Module) callers {
 	return c
 }
 
-// callsModule reports whether an entry calls a module, or a directory of it.
 func callsModule(e *search.Entry, source string) bool {
 	return slices.ContainsFunc(e.Calls, func(call string) bool {
 		address, _, _ := strings.Cut(call, "//")

@@ -75,7 +75,6 @@ func archiveKey(mv *catalog.ModuleVersion) string {
 	return mv.Repository + "@" + mv.Zip.Digest.String()
 }
 
-// list returns the files of an archive, by path.
 func (f *files) list(r *site.Request, mv *catalog.ModuleVersion) (list []archive.File, err error) {
 	if list, ok := f.lists.Peek(archiveKey(mv)); ok {
 		return list, nil

@@ -102,7 +102,6 @@ func newInputs(d artifact.DescribedModule) inputs {
 	return all
 }
 
-// moduleBlock returns a module block with the given source, version and required inputs.
 func moduleBlock(name, source, version string, required []input) string {
 	width := len("source")
 	if version != "" {

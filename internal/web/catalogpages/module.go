@@ -399,7 +399,6 @@ func (s *modules) dir(r *site.Request, d artifact.DescribedModule) dirBody {
 	return b
 }
 
-// linkCalls links the calls of the submodules.
 func (b *moduleBody) linkCalls() {
 	for n, c := range b.Calls {
 		for _, sub := range b.Submodules {

@@ -71,7 +71,6 @@ func entryPath(kind, address string) string {
 	return "providers/" + site.EscapePath(address)
 }
 
-// namespaceOf returns the namespace of an item.
 func namespaceOf(it addr.Item) string {
 	e := search.Entry{Kind: it.Kind, Address: it.String()}
 	return e.Namespace()
@@ -155,7 +154,6 @@ type listBody struct {
 	Wider        string       // same search in all namespaces and systems; "": it has no such filter
 }
 
-// queryIn parses the search query of a request.
 func queryIn(r *site.Request) (search.Query, error) {
 	q, err := search.ParseQuery(r.URL.Query())
 	if err != nil {

@@ -27,7 +27,6 @@ type usageExamples struct {
 	hosts   site.Hosts
 }
 
-// moduleExamples returns examples for a version of a module, or of the submodule in below.
 func (s usageExamples) moduleExamples(r *site.Request, m addr.Module, v addr.Version, mv *catalog.ModuleVersion, below string, by vouched) []site.Example {
 	repository := s.hosts.RegistryOf(r) + "/" + mv.Repository
 	name := m.Name

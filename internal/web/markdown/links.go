@@ -28,7 +28,6 @@ type Location struct {
 	File func(path string, image bool) string
 }
 
-// isRelative reports whether a link is a relative path.
 func isRelative(u *url.URL) bool { return !u.IsAbs() && u.Host == "" && u.Path != "" }
 
 // targetOf returns the page of the target of a relative link, with its anchor. A link cannot
@@ -158,7 +157,6 @@ func imageAt(src string, at Location, images ImageHosts) string {
 	return at.targetOf(src, true)
 }
 
-// newImage returns an image, or a link to one elsewhere.
 func newImage(a map[string]string, at Location, images ImageHosts, inLink bool) string {
 	src := strings.TrimSpace(a["src"])
 	alt := a["alt"]

@@ -75,7 +75,6 @@ func (s *sensitiveValues) showValue(r *site.Request, f *site.Form) (*site.Answer
 	return &site.Answer{Page: pg}, nil
 }
 
-// maskedValue returns the page of a masked value without the value, and the value.
 func (s *sensitiveValues) maskedValue(r *site.Request, p versionRef, address, path string) (*site.Page, json.RawMessage, error) {
 	d, err := s.versions.readStateView(r, p, p.n)
 	if err != nil {

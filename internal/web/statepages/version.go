@@ -55,7 +55,6 @@ func (s *versions) versionAt(r *site.Request) (p versionRef, err error) {
 	return p, nil
 }
 
-// parseNumber parses the number of a version that the workspace has.
 func (p versionRef) parseNumber(shown string) (int64, error) {
 	n, err := strconv.ParseInt(shown, 10, 64)
 	if err != nil || strconv.FormatInt(n, 10) != shown || !slices.Contains(p.Numbers, n) {
@@ -207,7 +206,6 @@ func mostFirst(rows []typeRow) []typeRow {
 	return rows[:min(len(rows), site.RowsPerPage)]
 }
 
-// versionFacts returns the facts in the manifest of a version, and the size of the state.
 func versionFacts(now site.Clock, v statebackend.Version, size int) []site.Fact {
 	all := []site.Fact{
 		{Name: "Version", Text: strconv.FormatInt(v.N, 10)},

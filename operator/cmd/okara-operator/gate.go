@@ -27,7 +27,6 @@ func (s *gateSite) addTo(f *pflag.FlagSet) {
 	f.StringVar(&s.url, "plan-gate-url", "", "`URL` of the plan gate for tofu-controller (default https://okara-operator.NAMESPACE.svc"+plangate.Path+")")
 }
 
-// check validates the flags.
 func (s *gateSite) check() error {
 	if (s.address == "") != (s.certificates == "") {
 		return usagef("--plan-gate-address and --plan-gate-certificates must be given together")

@@ -66,7 +66,6 @@ func (s *runSite) addTo(f *pflag.FlagSet) {
 
 func (s *runSite) hasRuns() bool { return s.serve != "" }
 
-// check validates the flags.
 func (s *runSite) check() error {
 	if !s.hasRuns() {
 		if s.cluster != "" || s.pullSecret != "" || s.config != "" || s.egress != "" || s.unbounded {

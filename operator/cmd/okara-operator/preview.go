@@ -167,7 +167,6 @@ func outputObjects(k *kindspec.Kind, o *unstructured.Unstructured) (all []any) {
 	return all
 }
 
-// instance returns what an Instance becomes with a module's version, in order.
 func (s operatorSite) instance(t *v1alpha1.Template, given *v1alpha1.Instance, version v1alpha1.ResolvedModule, m kindspec.Module) ([]any, error) {
 	o := given.DeepCopy()
 	o.UID = cmp.Or(o.UID, unknownUID)

@@ -51,7 +51,6 @@ func (s *registrySite) addTo(f *pflag.FlagSet) {
 
 func userAgent() string { return "okara-operator/" + buildinfo.Version() }
 
-// check validates the flags.
 func (s *registrySite) check() error {
 	if s.registry == "" {
 		return usagef("no registry given: specify it with --registry HOST[:PORT][/PREFIX]")

@@ -88,7 +88,6 @@ type document struct {
 	text []byte
 }
 
-// isKind reports whether a document is of a kind of okara.
 func (d document) isKind(kind string) bool {
 	return d.kind.Kind == kind && d.kind.APIVersion == v1alpha1.GroupVersion().String()
 }

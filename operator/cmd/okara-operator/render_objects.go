@@ -127,7 +127,6 @@ func (f *renderFlags) object(d document, k *kindspec.Kind) ([]any, error) {
 	return at.object(k, &o)
 }
 
-// instance returns the objects that an Instance becomes.
 func (f *renderFlags) instance(d document, templates map[string]*v1alpha1.Template) ([]any, error) {
 	var o v1alpha1.Instance
 	if err := yaml.UnmarshalStrict(d.text, &o); err != nil {

@@ -84,7 +84,6 @@ func (s *storm) populate(ctx context.Context) error {
 	})
 }
 
-// objectsOf returns the Instances and the objects of the kind.
 func (s *storm) objectsOf(ctx context.Context) (all []*unstructured.Unstructured, err error) {
 	for _, kind := range []schema.GroupVersionKind{v1alpha1.GroupVersion().WithKind("Instance"), vpcKind()} {
 		if err := fluxobj.EachObject(ctx, s.client, kind, func(o *unstructured.Unstructured) error { all = append(all, o); return nil }); err != nil {

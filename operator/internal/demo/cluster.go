@@ -92,7 +92,6 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// accountConfig returns a configuration that connects as a service account.
 func accountConfig(ctx context.Context, set *kubernetes.Clientset, admin *rest.Config, namespace, account string) (*rest.Config, error) {
 	r, err := set.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, &authv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
@@ -111,7 +110,6 @@ func newClient(config *rest.Config) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: scheme})
 }
 
-// startOperator starts the operator with the flags that its pod has.
 func (w *world) startOperator() (err error) {
 	args := []string{
 		"run", "--kubeconfig", w.kubeconfig, "--namespace", system, "--registry", w.front, "--front-end", "okara.test",

@@ -17,7 +17,6 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// vpcKind is the kind that the test defines.
 func vpcKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: v1alpha1.KindsGroup, Version: v1alpha1.KindsVersion, Kind: "VPC"}
 }
@@ -47,7 +46,6 @@ func (f *fleet) createKind(ctx context.Context) error {
 	return f.awaitReady(ctx, f.objects, vpcKind())
 }
 
-// createObject creates the nth object of the kind.
 func (f *fleet) createObject(ctx context.Context, namespace string, n int) error {
 	name := fmt.Sprintf("o%d", n)
 	return f.client.Create(ctx, &unstructured.Unstructured{Object: map[string]any{

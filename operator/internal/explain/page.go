@@ -57,7 +57,6 @@ func (e *Explainer) Explain(ctx context.Context, o *unstructured.Unstructured) s
 
 func (p *page) addLine(format string, args ...any) { fmt.Fprintf(&p.out, format+"\n", args...) }
 
-// objectName returns the name of an object for users and for kubectl.
 func objectName(o *unstructured.Unstructured) string {
 	if o.GetNamespace() == "" {
 		return o.GetKind() + " " + o.GetName()
@@ -68,7 +67,6 @@ func objectName(o *unstructured.Unstructured) string {
 // pods is the command that lists the pods of the operator.
 const pods = "kubectl get pods -A -l app.kubernetes.io/name=okara-operator   # is it running?"
 
-// namespaceOption returns the kubectl option for the namespace of the object.
 func (p *page) namespaceOption() string {
 	if p.o.GetNamespace() == "" {
 		return ""
@@ -76,12 +74,10 @@ func (p *page) namespaceOption() string {
 	return " -n " + p.o.GetNamespace()
 }
 
-// kubectlRef returns the object as an argument of kubectl.
 func (p *page) kubectlRef() string {
 	return strings.ToLower(p.o.GetKind()) + "." + p.o.GroupVersionKind().Group + "/" + p.o.GetName()
 }
 
-// writeHeading writes what the conditions say.
 func (p *page) writeHeading() {
 	all := fluxobj.Conditions(p.o)
 	ready := all[v1alpha1.ConditionReady]
@@ -258,7 +254,6 @@ func (p *page) writeRun(o *unstructured.Unstructured) {
 	}
 }
 
-// writeEvents writes the latest events of the object.
 func (p *page) writeEvents(ctx context.Context) {
 	var list eventsv1.EventList
 	if err := p.Client.List(ctx, &list, client.InNamespace(cmp.Or(p.o.GetNamespace(), "default"))); err != nil {
@@ -278,7 +273,6 @@ func (p *page) writeEvents(ctx context.Context) {
 	}
 }
 
-// lastOf returns when an event last occurred.
 func lastOf(e eventsv1.Event) time.Time {
 	if e.Series != nil {
 		return e.Series.LastObservedTime.Time
@@ -306,7 +300,6 @@ func (p *page) commands() {
 	}
 }
 
-// approvalSteps returns the steps that approve the waiting plan.
 func (p *page) approvalSteps(plan string) []string {
 	return []string{
 		"create an Approval; read the plan first:",

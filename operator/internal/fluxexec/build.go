@@ -58,7 +58,6 @@ func (s *Spec) sourceObject() *sourcev1.OCIRepository {
 	}
 }
 
-// object returns the verification block of a source.
 func (v *Verify) object() *sourcev1.OCIRepositoryVerification {
 	if v == nil {
 		return nil

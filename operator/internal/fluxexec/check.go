@@ -29,7 +29,6 @@ func fieldf(field, format string, args ...any) error {
 // variable matches the names that a module can give an input.
 var variable = regexp.MustCompile(`^[\pL_][\pL\pN_-]*$`)
 
-// check returns the first mistake.
 func (s *Spec) check() error {
 	if err := checkObjects(s.Namespace, s.Name, s.Drift); err != nil {
 		return err
@@ -42,7 +41,6 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// checkObjects checks what all runs have in common.
 func checkObjects(namespace, name string, drift Drift) error {
 	if len(name) > maxName || len(validation.IsDNS1035Label(name)) > 0 {
 		return fieldf("name", "%q must be a DNS label that starts with a letter, of at most %d characters", name, maxName)
@@ -134,7 +132,6 @@ func (s *Spec) checkRunner() error {
 	return nil
 }
 
-// checkNames checks the names of other objects.
 func (s *Spec) checkNames() error {
 	names := []struct{ field, name string }{
 		{"serviceAccountName", s.ServiceAccountName},

@@ -44,7 +44,6 @@ type Release struct {
 	Keep bool `json:"keep,omitempty"`
 }
 
-// check returns the first mistake.
 func (r *Release) check() error {
 	if err := checkObjects(r.Namespace, r.Name, r.Drift); err != nil {
 		return err

@@ -55,7 +55,6 @@ func (r *Release) meta(namespace string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: r.Name, Labels: fluxobj.Labels(r.Labels, r.UID)}
 }
 
-// sourceKind returns the kind of the chart's source.
 func (r *Release) sourceKind() string {
 	switch {
 	case r.Chart.Helm != nil:

@@ -163,7 +163,6 @@ func (s *Spec) lock(live *unstructured.Unstructured, conditions map[string]fluxo
 	return id
 }
 
-// isPinned reports whether a revision has the module digest of the run (T3).
 func (s *Spec) isPinned(revision string) bool { return strings.HasSuffix(revision, s.Module.Digest) }
 
 // isApplied reports whether a Terraform matches its spec and module. A plan without changes moves
@@ -199,7 +198,6 @@ func (s *Spec) waitingPlan(live *unstructured.Unstructured) *Plan {
 	return p
 }
 
-// planID names a plan for users.
 func (s *Spec) planID(digest string) string {
 	id := strings.TrimPrefix(s.Module.Digest, "sha256:")[:10] + "." + digest[:12]
 	if s.Module.Version != "" {

@@ -149,7 +149,6 @@ func (h RunNamespace) emptyObjects() []client.Object {
 
 func (h RunNamespace) account() string { return cmp.Or(h.Account, Account) }
 
-// fillObject sets the contents of an object of a run namespace.
 func (h RunNamespace) fillObject(o client.Object) {
 	switch o := o.(type) {
 	case *corev1.ServiceAccount:
@@ -271,7 +270,6 @@ func Unbind(ctx context.Context, reader client.Reader, c client.Client, namespac
 	return client.IgnoreNotFound(c.Delete(ctx, b, client.Preconditions{UID: &b.UID}))
 }
 
-// subjectOf returns an account as the subject of a binding.
 func subjectOf(username string) rbacv1.Subject {
 	if account, ok := strings.CutPrefix(username, "system:serviceaccount:"); ok {
 		namespace, name, _ := strings.Cut(account, ":")

@@ -81,7 +81,6 @@ func advanceAttempt(ctx context.Context, p *reconciliation, r *lifecycle.Record)
 	return lifecycle.Ended{Ref: a.Ref, Result: failed}
 }
 
-// executeAttempt calls the executor.
 func executeAttempt(ctx context.Context, p *reconciliation, a Attempt, r *lifecycle.Record) (run.Status, error) {
 	if a.Kind == lifecycle.RunDestroy {
 		if err := p.c.checkUntaken(ctx, a.Namespace, a.UID); err != nil {

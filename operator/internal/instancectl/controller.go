@@ -183,7 +183,6 @@ func (p *reconciliation) decidePending() {
 // applyOwn applies an event of the operator itself; an event that does not fit is ignored.
 func (p *reconciliation) applyOwn(e lifecycle.Event) { _ = p.requests.applyEvent(lifecycle.Actor{}, e) }
 
-// reportNotice reports a notice as an event of the Instance.
 func (p *reconciliation) reportNotice(e lifecycle.Effect) {
 	if o := p.byName[e.Ref.ID]; o != nil && !isReported(e.Notice.Kind) {
 		p.c.events.Eventf(o, nil, "Normal", eventReason(e.Notice.Kind), "Live", "%s", noticeText(p.requests.doc.Records[e.Ref.ID], e.Notice))

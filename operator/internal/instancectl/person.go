@@ -58,7 +58,6 @@ func (u Users) actorNamed(name string) lifecycle.Actor {
 	return lifecycle.Actor{Issuer: issuerCluster, Subject: name}
 }
 
-// actorName is the name of an actor in objects that the portal writes.
 func actorName(a lifecycle.Actor) string { return portalPrefix + a.Issuer + "#" + a.Subject }
 
 // owner returns the owner of an Instance; zero if it has none.

@@ -147,12 +147,10 @@ func conditionOf(r *lifecycle.Record, kind string) *lifecycle.Condition {
 	return nil
 }
 
-// phaseOf is a phase in the spelling of objects.
 func phaseOf(p lifecycle.Phase) v1alpha1.InstancePhase {
 	return v1alpha1.InstancePhase(text.Camel(string(p)))
 }
 
-// shownPhase is the phase that fits the conditions of a verdict.
 func shownPhase(p v1alpha1.InstancePhase, v verdict.Verdict) v1alpha1.InstancePhase {
 	return v1alpha1.InstancePhase(v.Phase(string(p), string(phaseOf(lifecycle.Updating))))
 }
@@ -188,7 +186,6 @@ func timeOf(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t.UTC().Truncate(time.Second)}
 }
 
-// inputsDigest is a digest of the parameters and the version of an Instance.
 func inputsDigest(o *v1alpha1.Instance) string {
 	b, err := json.Marshal(struct {
 		Version    string

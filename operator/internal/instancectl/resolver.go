@@ -252,7 +252,6 @@ func ChartSource(c *v1alpha1.Chart) template.Source {
 	return s
 }
 
-// resolveChart fills the status of a Template with a chart.
 func (r *resolver) resolveChart(ctx context.Context, o *v1alpha1.Template, t *template.Template) error {
 	o.Status.Source = ChartSource(o.Spec.Chart).Chart
 	inputs, err := valuesSchema(t)

@@ -16,7 +16,6 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// templateName is NAMESPACE/NAME of NAMESPACE.NAME.
 func templateName(object string) string { return strings.Replace(object, ".", "/", 1) }
 
 func objectName(template string) string { return strings.Replace(template, "/", ".", 1) }

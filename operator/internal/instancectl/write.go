@@ -101,7 +101,6 @@ func (p *reconciliation) templateOf(r *lifecycle.Record) client.Object {
 	return &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: p.c.Namespace, Name: objectName(r.Template)}}
 }
 
-// writeOne writes an Instance, or removes it.
 func (p *reconciliation) writeOne(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
 	r := p.requests.doc.Records[o.Name]
 	had := p.before.Records[o.Name]
@@ -165,7 +164,6 @@ func (p *reconciliation) keepStatus(ctx context.Context, o *v1alpha1.Instance, r
 	return true, p.putStatus(ctx, o, next)
 }
 
-// putStatus writes the status of an Instance as it is to be from now on.
 func (p *reconciliation) putStatus(ctx context.Context, before, o *v1alpha1.Instance) error {
 	if p.restored[o.Name] { // what was restored is in no status
 		before = before.DeepCopy()
@@ -241,7 +239,6 @@ func (p *reconciliation) emptyInstance(ctx context.Context, o *v1alpha1.Instance
 	return fluxobj.DeleteNamespace(ctx, p.c.live, a.Namespace, a.UID)
 }
 
-// removeObject removes the finalizer and deletes the object.
 func (p *reconciliation) removeObject(ctx context.Context, o *v1alpha1.Instance) error {
 	version := o.ResourceVersion
 	if o.DeletionTimestamp == nil {
@@ -361,7 +358,6 @@ func (c *Controller) orphanWorkspace(ctx context.Context, o *v1alpha1.Instance, 
 	return client.IgnoreNotFound(c.live.Patch(ctx, ns, verdict.Since(before)))
 }
 
-// workspaceLabels returns the labels of the namespace of an instance.
 func workspaceLabels(r *lifecycle.Record) map[string]string {
 	return map[string]string{
 		v1alpha1.LabelRuns: "", v1alpha1.LabelOwner: ownerLabel(r.Owner), v1alpha1.LabelTemplate: objectName(r.Template),

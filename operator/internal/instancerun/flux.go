@@ -117,7 +117,6 @@ func attemptOf(a instancectl.Attempt) string {
 	return fmt.Sprintf("%d-%d-%.8s", a.N, a.Ref.Attempt, a.Nonce)
 }
 
-// describeAccess describes the run of an instance for okara serve.
 func (x *Flux) describeAccess(a instancectl.Attempt, s *fluxexec.Spec) runaccess.Run {
 	return runaccess.Run{
 		Namespace: x.o.Instances, UID: a.UID, Workspace: "instance." + a.ID, Module: a.Source.Module,
@@ -230,7 +229,6 @@ func (x *Flux) translateStatus(ctx context.Context, r *fluxrun.Run, a instancect
 	return runningStatus(st), nil
 }
 
-// plannedStatus is the status of a plan that waits for approval.
 func plannedStatus(a instancectl.Attempt, st fluxexec.Status) (run.Status, error) {
 	if st.Plan == nil || st.Plan.Reason == fluxexec.PlanGateMissing {
 		return waitingStatus(fluxexec.PlanGateMissing, "the plan gate has not seen the plan: start the operator with --plan-gate-address"), nil

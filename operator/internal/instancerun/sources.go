@@ -54,7 +54,6 @@ const (
 	ofCommit  = "sha1:"
 )
 
-// pinnedChart is the chart of a source, pinned to exactly that version.
 func pinnedChart(s template.Source) v1alpha1.Chart {
 	var c v1alpha1.Chart
 	if s.Secret != "" {

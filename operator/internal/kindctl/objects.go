@@ -27,7 +27,6 @@ type change struct {
 	module     v1alpha1.ResolvedModule
 }
 
-// name is the name of a change, as in status.rollout.
 func (c change) name() string { return c.definition + "/" + c.module.Version }
 
 func changeOf(o *unstructured.Unstructured) change {
@@ -115,7 +114,6 @@ func (k *kind) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.
 	return reconcile.Result{RequeueAfter: after}, err
 }
 
-// definitionAt returns the definition in the revision that an object has.
 func (k *kind) definitionAt(def *v1alpha1.ModuleKind, name string) *v1alpha1.ModuleKind {
 	k.state.Lock()
 	defer k.state.Unlock()
@@ -153,7 +151,6 @@ func (k *kind) assign(ctx context.Context, def *v1alpha1.ModuleKind, now string,
 // errNoVersion says that a definition has no version for an object that had none before.
 var errNoVersion = errors.New("no version of the module was chosen yet: the ModuleKind says why")
 
-// chooseChange returns the change that an object has from now on.
 func (k *kind) chooseChange(ctx context.Context, def *v1alpha1.ModuleKind, now string, o *unstructured.Unstructured, next change) (change, error) {
 	if next.module.Version == "" && def.Status.Module == nil {
 		return next, errNoVersion

@@ -178,5 +178,4 @@ func (r Registry) item(repository string) addr.Item {
 	return m.Item()
 }
 
-// isMissing reports whether something is not in the registry.
 func isMissing(err error) bool { return errors.Is(err, oci.ErrNotFound) }

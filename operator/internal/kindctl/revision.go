@@ -42,7 +42,6 @@ func revisionOf(def *v1alpha1.ModuleKind) (revision, string, string, error) {
 	return r, string(b), hex.EncodeToString(sum[:8]), nil
 }
 
-// applyRevision returns a definition as it was at a revision.
 func (r revision) applyRevision(def *v1alpha1.ModuleKind) *v1alpha1.ModuleKind {
 	was := def.DeepCopy()
 	r.Module.Version = was.Spec.Module.Version
@@ -55,7 +54,6 @@ func (r revision) applyRevision(def *v1alpha1.ModuleKind) *v1alpha1.ModuleKind {
 	return was
 }
 
-// storeMeta is the ConfigMap with the revisions of a definition.
 func (d *definitions) storeMeta(def *v1alpha1.ModuleKind) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: d.Namespace, Name: "okara-kind-" + def.Name}
 }

@@ -117,7 +117,6 @@ type newer struct {
 	available string                   // the newest that a user can ask for
 }
 
-// findNewer finds newer versions than an object has.
 func (d *definitions) findNewer(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured, versions []addr.Version) (newer, error) {
 	is, err := addr.ParseVersion(changeOf(o).module.Version)
 	if err != nil || kindspec.VersionAsked(o) != "" {
@@ -154,7 +153,6 @@ func (d *definitions) findNewer(ctx context.Context, def *v1alpha1.ModuleKind, o
 	return out, nil
 }
 
-// upgradesTo reports whether a policy upgrades objects to a newer version.
 func upgradesTo(policy v1alpha1.UpgradePolicy, is, v addr.Version) bool {
 	a := "v" + is.String()
 	b := "v" + v.String()
@@ -211,7 +209,6 @@ func isConditionTrue(o *unstructured.Unstructured, kind string) bool {
 	return c.True() && c.Generation == o.GetGeneration()
 }
 
-// revision is the name of the current revision.
 func (k *kind) revision() string {
 	k.state.Lock()
 	defer k.state.Unlock()

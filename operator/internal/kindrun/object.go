@@ -145,10 +145,8 @@ func (x *object) step(ctx context.Context) (time.Duration, error) {
 
 func (x *object) runNamespace() string { return runNamespaceOf(x.def, x.o) }
 
-// uid is the UID by which all that is made for the object is known.
 func (x *object) uid() types.UID { return v1alpha1.UIDOf(x.o) }
 
-// isEnding reports whether the object is being deleted.
 func (x *object) isEnding() bool { return x.o.GetDeletionTimestamp() != nil }
 
 func (x *object) isDedicated() bool { return x.runNamespace() != x.o.GetNamespace() }

@@ -194,7 +194,6 @@ func (p *planStatus) isOld(now time.Time) bool {
 	return err == nil && now.Sub(since) >= planLife
 }
 
-// keepCondition sets a condition if it holds, and removes it if not.
 func (s *status) keepCondition(kind string, holds bool, generation int64, reason, message string) {
 	if !holds {
 		meta.RemoveStatusCondition(&s.Conditions, kind)

@@ -121,7 +121,6 @@ func InvalidAs(crd *apiextensions.CustomResourceDefinition, o *unstructured.Unst
 // Admit changes an object as at creation, unknown fields dropped, and returns errors.
 func (k *Kind) Admit(o *unstructured.Unstructured) field.ErrorList { return k.check.admit(o.Object) }
 
-// validDefault reports whether a schema accepts its own default.
 func validDefault(props *apiextensions.JSONSchemaProps) bool {
 	in, err := internalProps(props)
 	if err != nil {

@@ -80,7 +80,6 @@ func (f *filler) ofObject() error {
 	return nil
 }
 
-// secret sets inputs by keys of a Secret.
 func (f *filler) secret(what string, from types.NamespacedName, keys map[string]string) {
 	name := f.copy(what, from, slices.Compact(slices.Sorted(maps.Values(keys))))
 	f.Run.VariablesFrom = append(f.Run.VariablesFrom, fluxexec.VariablesFrom{Secret: name, Keys: keys})

@@ -166,7 +166,6 @@ func (k *Kind) visibleInputs(open map[string]input) (map[string]input, error) {
 	return visible, nil
 }
 
-// setsInput reports whether a definition sets an input itself.
 func (k *Kind) setsInput(name string) bool {
 	def := &k.Definition.Spec
 	_, value := def.Values[name]
@@ -249,7 +248,6 @@ func secretProps(path string, of *apiextensions.JSONSchemaProps) (apiextensions.
 	}, nil
 }
 
-// specSchema is the schema of an object's spec.
 func (k *Kind) specSchema() (apiextensions.JSONSchemaProps, error) {
 	props := apiextensions.JSONSchemaProps{Type: "object", Description: "Inputs of the module, and how it runs.", Properties: map[string]apiextensions.JSONSchemaProps{RunField: runSchema()}}
 	for _, name := range slices.Sorted(maps.Keys(k.shown)) {

@@ -37,7 +37,6 @@ type translator struct {
 	nodes int
 }
 
-// schema translates one schema. refs are the references that lead to it.
 func (t *translator) schema(path string, in map[string]any, depth int, refs []string) (*apiextensions.JSONSchemaProps, error) {
 	if t.nodes++; t.nodes > maxNodes {
 		return nil, fieldf(path, "more than %d types in one schema", maxNodes)
@@ -278,7 +277,6 @@ func (n *node) addProperties(object map[string]any) error {
 	return nil
 }
 
-// childSchema translates a schema inside this one.
 func (n *node) childSchema(at string, v any) (*apiextensions.JSONSchemaProps, error) {
 	path := n.path + at
 	in, err := asSchema(path, v)

@@ -133,7 +133,6 @@ func runLabels(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) map[strin
 	return all
 }
 
-// applyOptions applies an object's options for its run.
 func applyOptions(s *fluxexec.Spec, o *unstructured.Unstructured) error {
 	run, _, err := unstructured.NestedMap(o.Object, "spec", RunField)
 	if err != nil {

@@ -89,7 +89,6 @@ func (p *payload) digest(key []byte) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// countActions counts adds, changes and removals, as tofu does.
 func (p *plan) countActions() (adds, changes, removes int) {
 	for _, resource := range p.Resources {
 		m, _ := resource.(map[string]any)

@@ -107,7 +107,6 @@ func addressHolder(ctx context.Context, r *entries, e *entry) (*entry, error) {
 	return nil, nil
 }
 
-// sameAddress lists the other entries that have the address of e.
 func sameAddress(ctx context.Context, r *entries, e *entry) ([]*entry, error) {
 	var all []*entry
 	for _, list := range entryLists() {

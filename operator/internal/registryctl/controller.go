@@ -139,7 +139,6 @@ func rightsChanged() predicate.Predicate {
 
 func alwaysFalse[E any](E) bool { return false }
 
-// isMade reports whether the operator created an object.
 func isMade(o client.Object) bool { _, ok := o.GetLabels()[v1alpha1.LabelManaged]; return ok }
 
 // wakeWaiting wakes the entries that waited for the address of a deleted entry.
@@ -157,7 +156,6 @@ func (r *entries) wakeWaiting(ctx context.Context, o client.Object) []reconcile.
 	return all
 }
 
-// targets wakes the target of a Version.
 func (r *entries) targets(_ context.Context, o client.Object) []reconcile.Request {
 	v, ok := o.(*v1alpha1.Version)
 	if !ok || isEntry(v) || v.Spec.Target.Kind != r.kind {

@@ -122,7 +122,6 @@ func (r *depots) applyEntries(ctx context.Context, d *v1alpha1.Depot) error {
 
 func childKey(o client.Object) string { return entryOf(o).kind + "/" + o.GetName() }
 
-// wantedObjects returns the objects that the entries of a Depot stand for.
 func wantedObjects(d *v1alpha1.Depot) []client.Object {
 	defaults := d.Spec.Defaults
 	run := v1alpha1.RunSpec{Interval: d.Spec.Interval, Suspend: d.Spec.Suspend, DeletionPolicy: v1alpha1.DeletionKeep}
@@ -166,7 +165,6 @@ func childMeta(d *v1alpha1.Depot, address string) metav1.ObjectMeta {
 	return m
 }
 
-// writeChild creates the object of an entry, or updates it.
 func (r *depots) writeChild(ctx context.Context, d *v1alpha1.Depot, want client.Object) (v1alpha1.DepotEntry, error) {
 	line := v1alpha1.DepotEntry{Kind: entryOf(want).kind, Address: entryAddress(want), Name: want.GetName(), Reason: v1alpha1.ReasonRunning}
 	is := want.DeepCopyObject().(client.Object)
@@ -196,7 +194,6 @@ func (r *depots) writeChild(ctx context.Context, d *v1alpha1.Depot, want client.
 	return line, nil
 }
 
-// entryAddress is the address as the user wrote it.
 func entryAddress(o client.Object) string {
 	switch o := o.(type) {
 	case *v1alpha1.Module:
@@ -260,7 +257,6 @@ func releasedBy(o client.Object, depot string) bool {
 	return !isMade(o) && o.GetAnnotations()[v1alpha1.AnnotationReleased] == depot
 }
 
-// releaseAll releases the remaining objects of a deleted Depot.
 func (r *depots) releaseAll(ctx context.Context, depot client.ObjectKey) error {
 	have, err := r.children(ctx, depot)
 	if err != nil {
@@ -302,7 +298,6 @@ func (r *depots) remove(ctx context.Context, d *v1alpha1.Depot) error {
 	return setFinalizer(ctx, r.Client, d, false)
 }
 
-// sumDepot fills the status of a Depot, and returns its verdict.
 func sumDepot(d *v1alpha1.Depot, list []v1alpha1.DepotEntry) verdict.Verdict {
 	s := &d.Status
 	s.ObservedGeneration = d.Generation

@@ -286,7 +286,6 @@ func (r *entries) awaitTurn(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// sayVerdict writes a verdict to the status of an entry.
 func (e *entry) sayVerdict(to events.EventRecorder, v verdict.Verdict) {
 	e.status.ObservedGeneration = e.GetGeneration()
 	v.Say(to, e.Object, &e.status.Conditions)

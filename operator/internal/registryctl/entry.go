@@ -109,7 +109,6 @@ func (e *entry) setProvider(s v1alpha1.ProviderEntry) {
 	e.set.Providers = []supply.ProviderEntry{p}
 }
 
-// describeEntry names the object to users.
 func (e *entry) describeEntry() string { return e.kind + " " + e.GetNamespace() + "/" + e.GetName() }
 
 // mayShareAddress reports whether both are Versions of one namespace with different versions.
@@ -144,7 +143,6 @@ func (e *entry) queueName() string {
 	return e.origin()
 }
 
-// scanWith configures the scanner if the entry wants scans.
 func (e *entry) scanWith(s Scanner) error {
 	if e.spec.Scan == nil {
 		return nil
@@ -172,7 +170,6 @@ func intOrZero(p *int32) int {
 	return int(*p)
 }
 
-// origin is the host that the entry comes from.
 func (e *entry) origin() string {
 	var from string
 	switch {
@@ -218,12 +215,10 @@ func targetOf(o client.Object) []string {
 	return []string{v.Spec.Target.Kind + "/" + v.Spec.Target.Name}
 }
 
-// entryKinds are the objects that can be entries, by kind.
 func entryKinds() map[string]client.Object {
 	return map[string]client.Object{kindModule: &v1alpha1.Module{}, kindProvider: &v1alpha1.Provider{}, kindVersion: &v1alpha1.Version{}}
 }
 
-// statusOf is the whole status of an entry.
 func statusOf(o runtime.Object) any {
 	switch o := o.(type) {
 	case *v1alpha1.Module:

@@ -34,7 +34,6 @@ func (r *entries) foundAfter(ctx context.Context, e *entry, p *supply.Plan) (*fo
 	return r.findInRegistry(ctx, e, p.Known(e.key))
 }
 
-// findInRegistry reads what the registry holds of an entry.
 func (r *entries) findInRegistry(ctx context.Context, e *entry, known map[string]supply.VersionRecord) (*found, error) {
 	l, err := r.Depot.ReadListing(ctx, e.item)
 	if err != nil {
@@ -87,7 +86,6 @@ func (f *found) summary(v addr.Version) v1alpha1.VersionSummary {
 	return s
 }
 
-// fillStatus writes what was found into a status.
 func (f *found) fillStatus(s *v1alpha1.EntryStatus) {
 	s.Latest = ""
 	s.Published = 0

@@ -94,7 +94,6 @@ func (t *fairQueue) originQueueOf(namespace, origin string) *originQueue {
 	return t.origins[i]
 }
 
-// release ends the run of an entry, if it has one.
 func (t *fairQueue) release(p entryKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

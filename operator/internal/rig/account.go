@@ -133,7 +133,6 @@ func (a *account) grantWithin(namespace, role string, rules []rbacv1.PolicyRule)
 	a.bind(namespace, role, "Role")
 }
 
-// bind grants the rights of a role in one namespace.
 func (a *account) bind(namespace, role, kind string) {
 	a.t.Helper()
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: role}

@@ -140,7 +140,6 @@ func (c *Cluster) makeRunner() error {
 	return errors.Join(err, l.Close())
 }
 
-// kubeconfig returns the file by which controllers reach the cluster.
 func (c *Cluster) kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
 
 // WriteConfig writes a configuration as a kubeconfig for other programs.

@@ -81,7 +81,6 @@ type Run struct {
 	Adopt        bool      // an administrator allowed it to adopt the existing workspace
 }
 
-// openListing returns the store of the states of a namespace, and what is in it.
 func openListing(ctx context.Context, a *Access, namespace string) (*statebackend.Store, *statebackend.Listing, error) {
 	s, err := a.o.Stores(a.StateName(namespace))
 	if err != nil {
@@ -188,7 +187,6 @@ func (w Where) Names(r Run) Ready {
 	return ready
 }
 
-// hasModule reports whether the module of a run is in okara serve.
 func (w Where) hasModule(r Run) bool {
 	host, _, _ := strings.Cut(r.Repository, "/")
 	return host == w.FrontEnd.Host

@@ -119,5 +119,4 @@ func (a *Access) endAbandoned(ctx context.Context, s *statebackend.Store, l *sta
 	return nil
 }
 
-// operatorName returns the name for records and locks.
 func (a *Access) operatorName() string { return a.o.Issuer.Name() }

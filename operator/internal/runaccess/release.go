@@ -125,7 +125,6 @@ func (a *Access) mayBreakLock(held statebackend.LockInfo, r Run) bool {
 	return held.Operation == lockOwner || held.Operation == lockRelease && old
 }
 
-// underLock calls do under the lock of the workspace.
 func (a *Access) underLock(ctx context.Context, r Run, do func(id string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, lockedTimeout)
 	defer cancel()
@@ -155,7 +154,6 @@ func takeLock(ctx context.Context, a *Access, r Run, lock statebackend.LockInfo)
 	return a.setLock(ctx, r, methodLock, lock)
 }
 
-// setLock locks or unlocks the workspace.
 func (a *Access) setLock(ctx context.Context, r Run, method string, lock statebackend.LockInfo) error {
 	info, err := json.Marshal(lock)
 	if err != nil {

@@ -127,7 +127,6 @@ func figureOf(o runtime.Object) figure {
 	return f
 }
 
-// conditionsOf returns status.conditions.
 func conditionsOf(o runtime.Object) []metav1.Condition {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		return Conditions(u)

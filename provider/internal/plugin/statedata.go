@@ -98,7 +98,6 @@ func (*stateData) workspace(config tfsdk.Config) (string, error) {
 	return name, err
 }
 
-// splitOutputs returns the outputs of a state, separated by sensitivity.
 func splitOutputs(ctx context.Context, state []byte) (open, sensitive attr.Value, err error) {
 	all, err := states.Outputs(state)
 	if errors.Is(err, states.ErrEncrypted) {

@@ -37,7 +37,6 @@ type repositories struct {
 	stores map[string]*statebackend.Store
 }
 
-// storeAt returns the store of a workspace, and its reference.
 func (r *repositories) storeAt(workspace string) (*statebackend.Store, workspaceRef, error) {
 	b := r.backend.ForWorkspace(workspace)
 	p := workspaceRef{repository: b.Repository, workspace: workspace}
