@@ -24,9 +24,13 @@ type schema map[string]any
 func inputSchema(m *tfconfig.Module, flags map[string]variableFlags) json.RawMessage {
 	properties := schema{}
 	required := []string{}
+	types := map[string]schema{} // many variables have the same
 	for _, name := range slices.Sorted(maps.Keys(m.Variables)) {
 		variable := m.Variables[name]
-		properties[name] = variableSchema(variable, flags[name])
+		if types[variable.Type] == nil && variable.Type != "" {
+			types[variable.Type] = typeSchema(variable.Type)
+		}
+		properties[name] = variableSchema(variable, maps.Clone(types[variable.Type]), flags[name])
 		if variable.Required {
 			required = append(required, name)
 		}
@@ -42,10 +46,11 @@ func inputSchema(m *tfconfig.Module, flags map[string]variableFlags) json.RawMes
 	return b
 }
 
-func variableSchema(v *tfconfig.Variable, f variableFlags) schema {
-	s := schema{}
-	if v.Type != "" {
-		s = typeSchema(v.Type)
+// variableSchema completes the schema of the type; nil: it has none.
+func variableSchema(v *tfconfig.Variable, s schema, f variableFlags) schema {
+	if s == nil {
+		s = schema{}
+	} else {
 		s["x-okara-type"] = v.Type
 	}
 	if !f.notNullable {

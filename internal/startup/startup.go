@@ -13,8 +13,9 @@ import (
 // until 16 MiB.
 const percent = 400
 
-// usual is Go's default for GOGC, which applies after that.
-const usual = 100
+// usual is GOGC after that. With Go's default of 100 a command that parses much spends a fifth of its
+// processor time more; at 200 it takes a quarter more memory.
+const usual = 200
 
 var _ = postponeGC(os.Getenv)
 
@@ -29,7 +30,7 @@ func postponeGC(getenv func(string) string) bool {
 	return true
 }
 
-// restoreGOGC sets GOGC to its default, unless it has been changed since, as okara
+// restoreGOGC sets GOGC to what is usual, unless it has been changed since, as okara
 // serve does.
 func restoreGOGC() {
 	if currentGOGC() == percent {

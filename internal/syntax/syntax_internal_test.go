@@ -74,6 +74,19 @@ func TestDeepIsRefused(t *testing.T) {
 	}
 }
 
+func TestShallow(t *testing.T) {
+	for _, unit := range []string{"[", "(", "{a=", "a {\n", "!", "-", `"${`, `%{if true}`, "<<A\n${", "a ? ", "+1", "&&a", "==a", "<=a", "[b]", ".*", "[*]", "1", "1e999 ", "1.1e-999 ", "a1e99 "} {
+		for n := 1; n < 1200; n += 7 {
+			src := []byte(`x = "` + strings.Repeat(unit, n))
+			for _, text := range [][]byte{src, src[5:], append([]byte("x = "), src[5:]...)} {
+				if isShallow(text) && checkEachToken(text, "a.tf", hclsyntax.LexConfig) != nil {
+					t.Errorf("%d times %q is not shallow", n, unit)
+				}
+			}
+		}
+	}
+}
+
 func TestOtherBounds(t *testing.T) {
 	tests := []struct{ name, file, text string }{
 		{"tokens", "a.tf", "x = [" + strings.Repeat("1,", maxTokens)},

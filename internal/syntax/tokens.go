@@ -18,6 +18,13 @@ func checkTokens(src []byte, name string, lex lexer) error {
 	if atLeastTokens(src) > maxTokens {
 		return refusedAt(hcl.Range{Filename: name, Start: hcl.InitialPos}, "more than %d tokens", maxTokens)
 	}
+	if isShallow(src) {
+		return nil
+	}
+	return checkEachToken(src, name, lex)
+}
+
+func checkEachToken(src []byte, name string, lex lexer) error {
 	tokens, _ := lex(src, name, hcl.InitialPos) // the parser reports errors
 	n := nesting{frames: []frame{{lines: true}}}
 	for i, t := range tokens {
@@ -45,6 +52,35 @@ func atLeastTokens(src []byte) int {
 	}
 	return n
 }
+
+// isShallow reports whether a text is too short of what nests, and of digits, to exceed a bound: then
+// it need not be split into tokens, which takes as long as parsing it.
+func isShallow(src []byte) bool {
+	n, digits := 0, 0
+	var before byte
+	for i, b := range src {
+		switch {
+		case '0' <= b && b <= '9' || b == '.':
+			digits++
+		case b|0x20 == 'e' && digits > 0 && i+1 < len(src) && !isLetter(src[i+1]): // perhaps an exponent
+			return false
+		case b == '[', b == '%': // which may be an index, or a directive: a bracket and an operator
+			n += 2
+		case b == '=' && before != '=':
+		case bytes.IndexByte([]byte("{(<\"*/+-=!>&|?"), b) >= 0:
+			n++
+		}
+		if b != '.' && (b < '0' || b > '9') {
+			digits = 0
+		}
+		if before = b; n > MaxDepth || digits > maxDigits {
+			return false
+		}
+	}
+	return true
+}
+
+func isLetter(b byte) bool { return byteClass(b) == 'a' }
 
 // byteClass returns ' ' for blanks, 'a' for letters, '0' for digits, else 0.
 func byteClass(b byte) byte {
