@@ -130,7 +130,7 @@ type Reason struct {
 
 // Transfer is the body of transfer. An owner only offers to one for whom the caller does not act.
 type Transfer struct {
-	To     string `json:"to"`               // KIND:ID
+	To     string `json:"to"`               // KIND:ID, or the name or address of one who has logged in
 	Issuer string `json:"issuer,omitempty"` // "": the caller's; only an admin may name another one
 	Label  string `json:"label,omitempty"`  // for admins only; "": the ID
 }

@@ -3,6 +3,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,12 +81,19 @@ func (f *portalFlags) withClient(reg *cli.Registries, ask func(ctx context.Conte
 		if err != nil {
 			return err
 		}
-		if _, after, _ := strings.Cut(cmd.Use, " "); strings.HasPrefix(after, "ID") && args[0] != "" && addr.CheckInstance(args[0]) != nil {
-			if args, err = nameToID(cmd.Context(), c, args); err != nil {
-				return instanceError(err, nil)
-			}
+		_, after, _ := strings.Cut(cmd.Use, " ")
+		named := strings.HasPrefix(after, "ID") && args[0] != ""
+		if !named || addr.CheckInstance(args[0]) == nil {
+			err = ask(cmd.Context(), c, args)
+			if e, ok := errors.AsType[*client.Error](err); !named || !ok || e.Status != http.StatusNotFound {
+				return instanceError(err, args)
+			} // it may be a name that looks like an ID
 		}
-		return instanceError(ask(cmd.Context(), c, args), args)
+		byID, wrong := nameToID(cmd.Context(), c, args)
+		if wrong != nil || err != nil && byID[0] == args[0] {
+			return instanceError(cmp.Or(err, wrong), args)
+		}
+		return instanceError(ask(cmd.Context(), c, byID), byID)
 	}
 }
 

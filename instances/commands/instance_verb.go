@@ -216,19 +216,19 @@ func newInstanceTransfer(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	var to api.Transfer
 	cmd := &cobra.Command{
-		Use:   "transfer ID --to KIND:ID",
+		Use:   "transfer ID --to OWNER",
 		Short: "Transfer an instance to another owner",
 		Long: `Transfer an instance to another owner: between yourself and your groups, as far as
 the template allows. An admin may transfer it to anyone. It counts against the
 quota of the new owner.
 
-To another user of your issuer, or a group that is not yours, it is offered: it
-stays yours until it is taken, within a week, with ` + "`okara instance take`" + `.
-Transfer it to yourself to withdraw the offer.
+To another user who has logged in to the portal, or a group that is not yours, it is
+offered: it stays yours until it is taken, within a week, with
+` + "`okara instance take`" + `. Transfer it to yourself to withdraw the offer.
 
 ` + instanceHelp,
 		Example: `  okara instance transfer abcdefgh23 --to group:team-a
-  okara instance transfer abcdefgh23 --to user:248289761001
+  okara instance transfer abcdefgh23 --to ben@example.com
   okara instance transfer abcdefgh23 --to user:248289761001 --issuer https://login.example.com`,
 		Args: cobra.ExactArgs(1),
 		RunE: f.instanceVerb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
@@ -244,7 +244,7 @@ Transfer it to yourself to withdraw the offer.
 	}
 	f.addTo(reg, cmd, true)
 	fl := cmd.Flags()
-	fl.StringVar(&to.To, "to", "", "new owner, `KIND:ID`: user:SUBJECT or group:NAME")
+	fl.StringVar(&to.To, "to", "", "new `OWNER`: a name, an address, user:SUBJECT or group:NAME")
 	fl.StringVar(&to.Issuer, "issuer", "", "issuer `URL` of the owner; your own by default, another one for admins only")
 	fl.StringVar(&to.Label, "label", "", "display `NAME` of the owner, for admins")
 	return cmd

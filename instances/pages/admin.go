@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
@@ -33,7 +32,7 @@ type approvalRow struct {
 	Terms   []string
 	Since   site.Timestamp
 	Reason  string
-	Values  []valueChange // that differ from those before, or from the defaults
+	Values  []site.ValueChange // that differ from those before, or from the defaults
 	Changes string
 	Counts  []site.Mark // the same, short
 	Approve string      // page on which it is approved; "": not by the caller
@@ -82,8 +81,9 @@ func approvalRowOf(i api.Instance, clock site.Clock) approvalRow {
 	}
 	row.Wants = cmp.Or(row.Wants, "wants to launch")
 	if u := i.Run; u != nil && i.Phase == string(lifecycle.Planned) {
-		row.Changes = changesOf(u)
-		row.Counts = countMarks(u.Counts)
+		if row.Changes = changesOf(u); u.Counts != nil {
+			row.Counts, _ = site.CountChanges(u.Counts.Add, u.Counts.Change, u.Counts.Remove)
+		}
 		costs = cmp.Or(u.Cost.String(), costs)
 	}
 	if costs != "" {
@@ -94,23 +94,6 @@ func approvalRowOf(i api.Instance, clock site.Clock) approvalRow {
 		row.Reject = row.Href + "/reject"
 	}
 	return row
-}
-
-// countMarks shows the changes of a plan as marks.
-func countMarks(c *api.Counts) (all []site.Mark) {
-	if c == nil {
-		return nil
-	}
-	mark := func(sign string, n int, kind string) {
-		if n == 0 {
-			kind = "plain"
-		}
-		all = append(all, site.Mark{Text: sign + strconv.Itoa(n), Kind: kind})
-	}
-	mark("+", c.Add, "good")
-	mark("~", c.Change, "warn")
-	mark("−", c.Remove, "bad")
-	return all
 }
 
 func (s *instances) listAll(r *site.Request) (*site.Page, error) {

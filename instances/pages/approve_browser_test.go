@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
@@ -51,6 +52,66 @@ func TestBrowserApproveVersion(t *testing.T) {
 		tab.Enter()
 		tab.Wait("It is approved")
 	})
+}
+
+// TestBrowserPlan reads a plan by resource, what is destroyed first, and as text.
+func TestBrowserPlan(t *testing.T) {
+	b := webtest.New(t)
+	for _, width := range []int{1440, 375} {
+		for _, script := range []bool{true, false} {
+			d := newApproval(t)
+			id := d.Launch(t, "anna", `{"template":"lab/planned"}`)
+			d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:" + strings.Repeat("a1", 32), Counts: &lifecycle.Counts{Add: 1, Change: 1, Remove: 2, Replace: 1}})
+			tab := b.Tab(t, d.Pages.URL+"/ui/instances/"+id+"/approve", webtest.Look{Width: width, Theme: "light", Script: script})
+			tab.Wait("A token of this server")
+			tab.To("Token")
+			tab.Press(approving)
+			tab.Enter()
+			tab.Wait("+1~1−2")
+			at := -1
+			for _, want := range []string{"aws_db_instance.main", `module.web.aws_instance.this["a"]`, "aws_security_group.web", "data.aws_region.here", "outputs"} {
+				if i := strings.Index(tab.Text(), want); i < at {
+					t.Errorf("%s comes too early, or is not there:\n%s", want, tab.Text())
+				} else {
+					at = i
+				}
+			}
+			if script {
+				tab.To("Show only")
+				tab.Press("destroyed")
+				tab.Wait("1 of 6")
+				if text := tab.Text(); strings.Contains(text, "aws_security_group.web") || strings.Contains(text, "forces replacement") {
+					t.Errorf("it is shown and not asked for, or not folded:\n%s", text)
+				}
+			}
+			tab.To("Text")
+			tab.Enter()
+			tab.Wait("OpenTofu will perform the following actions")
+			tab.To("Approve")
+			tab.Enter()
+			tab.Wait("It is approved")
+		}
+	}
+}
+
+// TestBrowserStays: what somebody copies keeps its button and the focus while the rest changes.
+func TestBrowserStays(t *testing.T) {
+	d, tab, id := launch(t, webtest.New(t), true)
+	d.Ready(t, id)
+	tab.Wait("20:00 UTC")
+	d.Want(t, 200, nil, personal, "POST", "instances/"+id+"/update", `{"version":"1.1.0"}`)
+	tab.Go(d.Pages.URL + tab.Path())
+	tab.Wait("being updated")
+	copied := tab.Clipboard()
+	tab.To("Copy ")
+	tab.Enter()
+	if text := copied(); text == "" {
+		t.Error("nothing was copied")
+	}
+	d.Ready(t, id)
+	tab.Wait("ready: run 2, requested by anna")
+	tab.Focused("Copy ")
+	must.Equal(t, "the focused element", tab.Element(), "button")
 }
 
 // TestBrowserComments: comment and reason reach the requester, and back.
@@ -109,14 +170,19 @@ func TestBrowserOffer(t *testing.T) {
 		tab.Enter()
 		tab.Wait("Somebody else has a week to take it")
 		tab.To("Someone else")
-		tab.Press("user:ben")
+		tab.Press("ben")
+		tab.To("Transfer")
+		tab.Enter()
+		tab.Wait("nobody who has used this portal")
+		his := loggedAs(t, webtest.New(t), d, bens, script, "instances")
+		his.Wait("You have none.")
 		tab.To("Transfer")
 		tab.Enter()
 		tab.Wait("It is offered to ben")
 		if o := d.Store.Record(t, id).Owner; o.ID != "anna" {
 			t.Errorf("it is %+v's before he took it", o)
 		}
-		his := loggedAs(t, webtest.New(t), d, bens, script, "instances")
+		his.Go(d.Pages.URL + "/ui/instances")
 		his.Wait("offered by anna until")
 		his.To("net one")
 		his.Enter()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -134,13 +135,28 @@ func (t *tailWriter) keptTail() []byte {
 
 // planBody is a plan as a page shows it: completely, or not at all.
 type planBody struct {
-	Pieces  []planPiece
+	Changes *site.Changes // nil: only the text is shown
+	Split   bool          // it can be shown by resource
+	Pieces  []site.Piece
 	Missing string // why it is not shown; "": it is shown
 	Closed  bool   // not shown, so it cannot be approved
 }
 
-// planPiece is a sequence of lines with the same effect.
-type planPiece struct{ Kind, Text string }
+// newPlanBody shows a plan by resource or, if it is asked for or safer, as the tool wrote it.
+func newPlanBody(r *site.Request, text string) *planBody {
+	parts, add, change, remove := plantext.Split(text)
+	if b := (&planBody{Split: parts != nil}); !b.Split || r.URL.Query().Get("as") == "text" {
+		b.Pieces = planPieces(text)
+		return b
+	}
+	b := &planBody{Split: true, Changes: &site.Changes{}}
+	b.Changes.Counts, b.Changes.Words = site.CountChanges(add, change, remove)
+	for _, p := range parts {
+		b.Changes.Rows = append(b.Changes.Rows, site.Change{Effect: p.Effect, Name: p.Name, Note: p.Note, Pieces: planPieces(p.Text)})
+	}
+	slices.SortStableFunc(b.Changes.Rows, func(a, b site.Change) int { return site.CompareEffects(a.Effect, b.Effect) })
+	return b
+}
 
 // readRunPlan reads the plan of a run; nil: there is none, or the caller may not see it.
 func (s *backend) readRunPlan(r *site.Request, id string, n int) (*planBody, error) {
@@ -160,13 +176,13 @@ func (s *backend) readRunPlan(r *site.Request, id string, n int) (*planBody, err
 	if to.over {
 		return &planBody{Missing: "The plan is too large to be shown in full, and a plan that cannot be read in full cannot be approved.", Closed: true}, nil
 	}
-	return &planBody{Pieces: planPieces(plainLog(to.Bytes()))}, nil
+	return newPlanBody(r, plainLog(to.Bytes())), nil
 }
 
 // planPieces groups the lines of a plan. Each piece is a slice of the text, without a copy.
-func planPieces(text string) []planPiece {
+func planPieces(text string) []site.Piece {
 	text = strings.TrimRight(text, "\n")
-	var all []planPiece
+	var all []site.Piece
 	// bounds of the current piece
 	from := 0
 	to := 0
@@ -179,7 +195,7 @@ func planPieces(text string) []planPiece {
 		}
 		from = to
 		to = to + len(line)
-		all = append(all, planPiece{kind, line})
+		all = append(all, site.Piece{Kind: kind, Text: line})
 	}
 	return all
 }

@@ -25,21 +25,12 @@ type pendingBody struct {
 	Doc     *api.Pending
 	What    string
 	Facts   facts
-	Values  []valueChange
+	Values  []site.ValueChange
 	First   bool       // nothing ran before, so that all values are new
 	Compare *site.Link // the two versions of the module side by side; nil: same version
 
 	Modules  bool // there are two versions of the module
 	Breaking int  // of the changes between them
-}
-
-// valueChange is a parameter before and after the change.
-type valueChange struct {
-	Name     string
-	Old, New string
-	None     [2]bool // there is no old or new value
-	Masked   bool
-	Changed  bool
 }
 
 func wantedWords(what string) string {
@@ -110,8 +101,8 @@ func askedBy(p *api.Pending) string {
 	return personName(p.By)
 }
 
-func valueChangeOf(v api.ValueChange) valueChange {
-	row := valueChange{Name: text.Block(v.Name), None: [2]bool{v.Old == nil, v.New == nil}, Changed: v.Changed}
+func valueChangeOf(v api.ValueChange) site.ValueChange {
+	row := site.ValueChange{Name: text.Block(v.Name), None: [2]bool{v.Old == nil, v.New == nil}, Changed: v.Changed}
 	show := func(raw json.RawMessage) string {
 		var words string
 		if json.Unmarshal(raw, &words) != nil {

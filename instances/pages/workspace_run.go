@@ -141,7 +141,7 @@ func (s *workspaces) readPlanOutput(r *site.Request, w workspaceRun) (*planBody,
 	case to.over:
 		return &planBody{Missing: "The plan is too large to be shown in full, and a plan that cannot be read in full cannot be confirmed here.", Closed: true}, nil
 	}
-	return &planBody{Pieces: planPieces(plainLog(to.Bytes()))}, nil
+	return newPlanBody(r, plainLog(to.Bytes())), nil
 }
 
 // readPhaseLog shows the end of the log of a plan or an apply, and the source of what follows.

@@ -36,7 +36,9 @@ func offerOf(t *testing.T, s *portaltest.Server, anna, to string) string {
 	s.Results.SetResources("aws_vpc.hers")
 	id := ready(t, s, anna, `{"template":"lab/vpc","name":"hers","parameters":{"size":"large","secret":"hunter2hunter2"}}`).ID
 	var instance api.Instance
-	s.Want(t, 202, &instance, anna, "POST", "instances/"+id+"/transfer", `{"to":"`+to+`"}`)
+	s.Want(t, 422, nil, anna, "POST", "instances/"+id+"/transfer", `{"to":"user:nobody"}`)
+	s.Want(t, 200, nil, s.Issuer.Token(t, strings.TrimPrefix(to, "user:"), "use"), "GET", "instances", "")
+	s.Want(t, 202, &instance, anna, "POST", "instances/"+id+"/transfer", `{"to":"name of `+strings.TrimPrefix(to, "user:")+`"}`)
 	if instance.Owner.ID != "anna" || instance.Offer == nil || instance.Offer.To.ID != strings.TrimPrefix(to, "user:") || instance.Offer.By.Subject != "anna" || instance.Offer.Until.Sub(instance.Offer.At) != 7*24*time.Hour {
 		t.Fatalf("%+v, %+v", instance, instance.Offer)
 	}
@@ -147,7 +149,9 @@ func TestOfferOfGroup(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := tokens(t, s)
 	id := ready(t, s, all["ben"], `{"template":"lab/team"}`).ID
-	s.Want(t, 202, nil, all["ben"], "POST", "instances/"+id+"/transfer", `{"to":"group:team-b"}`)
+	s.Want(t, 422, nil, all["ben"], "POST", "instances/"+id+"/transfer", `{"to":"team-b"}`)
+	s.Want(t, 200, nil, s.Issuer.Token(t, "dora", "use", "team-b"), "GET", "instances", "")
+	s.Want(t, 202, nil, all["ben"], "POST", "instances/"+id+"/transfer", `{"to":"team-b"}`)
 	before := s.Issuer.Sign(t, map[string]any{
 		"iss": s.Issuer.URL, "aud": "okara", "sub": "dora", "groups": []string{"use", "team-b"}, "iat": time.Now().Add(-25 * time.Hour).Unix(), "exp": time.Now().Add(time.Hour).Unix(),
 	})

@@ -67,8 +67,9 @@ type Results interface {
 	Resources(ctx context.Context, r *lifecycle.Record) ([]string, error)
 }
 
-// server answers all routes. Its only state are counters.
+// server answers all routes. Its only state are counters, and whom it has seen.
 type server struct {
+	people  people
 	o       Options
 	kit     *service.Kit
 	rate    *service.Rate

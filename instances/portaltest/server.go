@@ -59,8 +59,41 @@ func (r *Results) Log(_ context.Context, _ *lifecycle.Record, _ *lifecycle.Run, 
 
 // Plan returns the same plan for every run.
 func (r *Results) Plan(context.Context, *lifecycle.Record, *lifecycle.Run) ([]byte, error) {
-	return []byte("Plan: 1 to add\n"), nil
+	return []byte(planText), nil
 }
+
+const planText = `
+OpenTofu will perform the following actions:
+
+  # module.web.aws_instance.this["a"] must be replaced
+-/+ resource "aws_instance" "this" {
+      ~ ami = "ami-1" -> "ami-2" # forces replacement
+    }
+
+  # aws_db_instance.main will be destroyed
+  # (because aws_db_instance.main is not in configuration)
+  - resource "aws_db_instance" "main" {
+      - name = "orders" -> null
+    }
+
+  # aws_security_group.web will be updated in-place
+  ~ resource "aws_security_group" "web" {
+      ~ description = "old" -> "new"
+    }
+
+  # data.aws_region.here will be read during apply
+ <= data "aws_region" "here" {
+    }
+
+  # aws_eip.old has moved to aws_eip.new
+    resource "aws_eip" "new" {
+    }
+
+Plan: 1 to add, 1 to change, 2 to destroy.
+
+Changes to Outputs:
+  ~ address = "10.0.0.1" -> (known after apply)
+`
 
 // SetOutputs sets the outputs in every state.
 func (r *Results) SetOutputs(all map[string]states.Output) {

@@ -258,7 +258,9 @@ func (s *modules) body(r *site.Request, x found) moduleBody {
 		dirBody:     s.dir(r, d.Root), Problems: d.Diagnostics, Described: mv.Description != nil,
 	}
 	b.Address = m.Title(mv.Annotations[artifact.AnnTitle])
-	b.Refused = x.refused
+	if b.Refused = x.refused; b.Refused != "" || !b.Described {
+		b.Changes = "" // there is nothing to compare
+	}
 	b.UsageExamples = s.usageExamples.moduleExamples(r, m, v, mv, d.Below(), b.vouched)
 	b.Inputs.Block = moduleBlock(m.Name, s.hosts.Of(r)+"/"+m.String(), constraintFor(v), b.Inputs.Required)
 	b.Facts = s.versions.versionFacts(l.Listing.Published(v, mv.Annotations), mv.Annotations, mv.Manifest.Digest.String(), mv.Zip.Size)

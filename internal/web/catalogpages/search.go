@@ -196,12 +196,14 @@ func (s *searches) show(r *site.Request) (*site.Page, error) {
 	if body.Pages.First == 0 {
 		body.First = docsRows(q, found)
 	}
-	if s.find != nil && q.Text != "" && body.Pages.After == "" && q.Namespace+q.System+q.Scan == "" && !q.Signed && (q.Kind == "" || q.Kind == addr.KindTemplate) {
+	if s.find != nil && q.Text != "" && q.Namespace+q.System+q.Scan == "" && !q.Signed && (q.Kind == "" || q.Kind == addr.KindTemplate) {
 		for _, one := range s.find(r, q.Text) {
-			if _, ok := v.Has(addr.KindTemplate, one.Name); !ok {
+			if _, ok := v.Has(addr.KindTemplate, one.Name); ok {
+				continue
+			}
+			if body.Total++; body.Pages.After == "" { // they are on the last page
 				body.Rows = append(body.Rows, resultRow{Link: one.Link, Kind: addr.KindTemplate, Description: one.Description})
 				body.Last++
-				body.Total++
 			}
 		}
 	}

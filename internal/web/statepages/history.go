@@ -115,28 +115,14 @@ const (
 
 // diffBody is the difference between two versions.
 type diffBody struct {
-	Name, Workspace        string
-	From, To               int64
-	Choices                []int64
-	Whys                   []string // reasons why a version cannot be read
-	Rows                   []diffRow
-	Added, Removed, Change int
-	LeftOut                string // what differs and is not compared
-	Dropped                string // a warning: the other tool dropped resources
-	More                   int    // number of addresses that are not shown
-}
-
-type diffRow struct {
-	Sign, Action, Address string
-	Values                []diffValue
-	More                  int
-}
-
-type diffValue struct {
-	Path          string
-	Before, After string
-	None          [2]bool // whether the value before, or after, is missing
-	Sensitive     bool
+	Name, Workspace string
+	From, To        int64
+	Choices         []int64
+	Whys            []string // reasons why a version cannot be read
+	Changes         site.Changes
+	LeftOut         string // what differs and is not compared
+	Dropped         string // a warning: the other tool dropped resources
+	More            int    // number of addresses that are not shown
 }
 
 // diff compares two versions, like okara state diff.
@@ -193,23 +179,13 @@ func (s *versions) compareStates(r *site.Request, p versionRef, b *diffBody) err
 
 func (b *diffBody) fillChanges(changes []states.Change) {
 	left := maxChanges
+	numbers := map[string]int{}
+	notes := map[string]string{states.Add: "added", states.Remove: "removed", states.Modify: "changed"}
+	slices.SortStableFunc(changes, func(a, b states.Change) int { return site.CompareEffects(a.Action, b.Action) })
 	for _, c := range changes {
-		row := diffRow{Address: site.Clip(text.Block(c.Address))}
-		switch c.Action {
-		case states.Add:
-			row.Sign = "+"
-			row.Action = "added"
-			b.Added = b.Added + 1
-		case states.Remove:
-			row.Sign = "−"
-			row.Action = "removed"
-			b.Removed = b.Removed + 1
-		default:
-			row.Sign = "~"
-			row.Action = "changed"
-			b.Change = b.Change + 1
-		}
-		if len(b.Rows) == maxChanged {
+		row := site.Change{Effect: c.Action, Name: site.Clip(text.Block(c.Address)), Note: notes[c.Action]}
+		numbers[c.Action]++
+		if len(b.Changes.Rows) == maxChanged {
 			b.More++
 			continue
 		}
@@ -217,11 +193,12 @@ func (b *diffBody) fillChanges(changes []states.Change) {
 		row.More = len(c.Attributes) - n
 		left -= n
 		for _, at := range c.Attributes[:n] {
-			v := diffValue{Path: site.Clip(text.Block(at.Path)), Sensitive: at.Sensitive, None: [2]bool{at.Before == nil, at.After == nil}}
-			v.Before, _ = cutValue(valueText(at.Before))
-			v.After, _ = cutValue(valueText(at.After))
+			v := site.ValueChange{Name: site.Clip(text.Block(at.Path)), Masked: at.Sensitive, None: [2]bool{at.Before == nil, at.After == nil}}
+			v.Old, _ = cutValue(valueText(at.Before))
+			v.New, _ = cutValue(valueText(at.After))
 			row.Values = append(row.Values, v)
 		}
-		b.Rows = append(b.Rows, row)
+		b.Changes.Rows = append(b.Changes.Rows, row)
 	}
+	b.Changes.Counts, b.Changes.Words = site.CountChanges(numbers[states.Add], numbers[states.Modify], numbers[states.Remove])
 }

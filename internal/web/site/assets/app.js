@@ -8,7 +8,7 @@ for (const pre of document.querySelectorAll(".markdown pre")) {
   box.append(pre);
 }
 function addCopy(box) {
-  if (!navigator.clipboard) return;
+  if (!navigator.clipboard || box.querySelector("button")) return;
   const code = box.querySelector("pre, code"), name = box.closest("dd")?.previousElementSibling?.textContent;
   const button = document.createElement("button");
   button.type = "button";
@@ -55,6 +55,17 @@ if (find) {
         if (text === find.value.trim()) near.replaceChildren(...found.slice(0, 8).map((one) => { const o = document.createElement("option"); o.value = one.address; o.label = one.kind + (one.description ? ": " + one.description : ""); return o; }));
       } catch { near.replaceChildren(); }
     }, 150);
+  });
+}
+
+// Many changes are filtered by the words of their lines.
+const narrow = document.querySelector(".changed .narrow"), lines = [...document.querySelectorAll(".changed .change")];
+if (narrow && lines.length > 5) {
+  narrow.hidden = false;
+  narrow.querySelector("input").addEventListener("input", (e) => {
+    const words = e.target.value.trim().toLowerCase();
+    for (const line of lines) line.hidden = !line.firstElementChild.textContent.toLowerCase().includes(words);
+    narrow.querySelector("[role=status]").textContent = lines.filter((l) => !l.hidden).length + " of " + lines.length;
   });
 }
 
@@ -172,6 +183,19 @@ function renew() {
   });
   asked.send();
 }
+// What is the same stays, with the focus, what was opened and what a script added. A link or a
+// button never becomes another one.
+function update(old, now) {
+  if (old.nodeName !== now.nodeName || old.nodeName.match(/^(A|BUTTON|SUMMARY)$/) && old.textContent !== now.textContent) { old.replaceWith(now); return; }
+  if (old.nodeType === Node.TEXT_NODE) { if (old.data !== now.data) old.data = now.data; return; }
+  for (const a of [...old.attributes]) if (!now.hasAttribute(a.name) && a.name !== "open") old.removeAttribute(a.name);
+  for (const a of now.attributes) if (old.getAttribute(a.name) !== a.value) old.setAttribute(a.name, a.value);
+  if (old.dataset.left) delete old.shown;
+  if (old.matches(".copy") && old.querySelector("code").textContent === now.querySelector("code").textContent) return;
+  const mine = [...old.childNodes], theirs = [...now.childNodes];
+  theirs.forEach((n, i) => { if (mine[i]) update(mine[i], n); else old.append(n); });
+  for (const extra of mine.slice(theirs.length)) extra.remove();
+}
 function show(page) {
   const log = document.querySelector(".logbox"), next = page.querySelector(".logbox");
   if (next && (!log || log.dataset.run !== next.dataset.run)) {
@@ -182,14 +206,11 @@ function show(page) {
   }
   for (const part of document.querySelectorAll("[data-live]")) {
     const now = page.getElementById(part.id);
-    if (!now || now.textContent === part.textContent) continue;
-    const more = part.querySelector(".more")?.open;
+    if (!now) continue;
     const at = part.contains(document.activeElement) ? document.activeElement.textContent : null;
-    part.replaceChildren(...now.childNodes);
-    part.className = now.className;
+    update(part, now);
     part.querySelectorAll(".copy").forEach(addCopy);
-    if (more && part.querySelector(".more")) part.querySelector(".more").open = true;
-    if (at !== null) {
+    if (at !== null && !part.contains(document.activeElement)) {
       const same = [...part.querySelectorAll("a, button")].find((e) => e.textContent === at) || part;
       if (same === part) part.tabIndex = -1;
       same.focus();
