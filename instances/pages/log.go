@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,7 +137,7 @@ func (t *tailWriter) keptTail() []byte {
 // planBody is a plan as a page shows it: completely, or not at all.
 type planBody struct {
 	Changes *site.Changes // nil: only the text is shown
-	Split   bool          // it can be shown by resource
+	Here    string        // of the page, where it can be shown by resource; "": it cannot
 	Pieces  []site.Piece
 	Missing string // why it is not shown; "": it is shown
 	Closed  bool   // not shown, so it cannot be approved
@@ -145,11 +146,15 @@ type planBody struct {
 // newPlanBody shows a plan by resource or, if it is asked for or safer, as the tool wrote it.
 func newPlanBody(r *site.Request, text string) *planBody {
 	parts, add, change, remove := plantext.Split(text)
-	if b := (&planBody{Split: parts != nil}); !b.Split || r.URL.Query().Get("as") == "text" {
+	b := &planBody{}
+	if parts != nil {
+		b.Here = path.Base(r.URL.Path)
+	}
+	if parts == nil || r.URL.Query().Get("as") == "text" {
 		b.Pieces = planPieces(text)
 		return b
 	}
-	b := &planBody{Split: true, Changes: &site.Changes{}}
+	b.Changes = &site.Changes{}
 	b.Changes.Counts, b.Changes.Words = site.CountChanges(add, change, remove)
 	for _, p := range parts {
 		b.Changes.Rows = append(b.Changes.Rows, site.Change{Effect: p.Effect, Name: p.Name, Note: p.Note, Pieces: planPieces(p.Text)})

@@ -85,7 +85,7 @@ func identifyCaller(s *server, r *http.Request) (caller, error) {
 	}
 	sum := sha256.Sum256([]byte(c.actor.Issuer + "\x00" + c.actor.Subject))
 	c.key = hex.EncodeToString(sum[:])
-	s.people.remember(c)
+	s.people.noteCaller(c)
 	return c, nil
 }
 

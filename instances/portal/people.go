@@ -27,7 +27,7 @@ type person struct {
 // maxPeople bounds what is remembered; more are known by the ledger only.
 const maxPeople = 20_000
 
-func (p *people) remember(c caller) {
+func (p *people) noteCaller(c caller) {
 	if c.isAnonymous() {
 		return
 	}

@@ -13,7 +13,7 @@ func TestFirstWords(t *testing.T) {
 		{"code first", "```hcl\nmodule \"x\" {}\n```\n\nA network.\n", "A network."},
 		{"nothing", "# VPC\n", ""},
 	} {
-		if got := firstWords(c.text); got != c.want {
+		if got := FirstWords(c.text); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}

@@ -209,9 +209,9 @@ func describeModule(m artifact.ModuleDescription, e *search.Entry) {
 	}
 	if d.Readme != nil {
 		if heading := markdownHeading().FindStringSubmatch(search.Cut(d.Readme.Text, 4<<10)); heading != nil {
-			e.Heading = firstWords(heading[1])
+			e.Heading = FirstWords(heading[1])
 		}
-		e.Description = firstWords(d.Readme.Text)
+		e.Description = FirstWords(d.Readme.Text)
 		e.Texts = readmeWords(d.Readme.Text)
 	}
 }
@@ -252,8 +252,8 @@ var (
 	markdownTag     = text.Pattern(`<[^>]*>`)
 )
 
-// firstWords returns a readme's first paragraph, as plain text.
-func firstWords(markdown string) string {
+// FirstWords returns a readme's first paragraph, as plain text.
+func FirstWords(markdown string) string {
 	const lines = 200
 	var text []string
 	code := false

@@ -61,6 +61,7 @@ func (f *Front) pageRoutes() []serviceRoute {
 	return []serviceRoute{
 		{"GET /{$}", f.handler(f.o.Pages, toPages), nil},
 		{"/ui/", f.pages, nil},
+		{"GET /favicon.ico", f.pages, nil},
 		{"GET /app/settings/tokens", f.limitedHandler(true, f.tokens), nil}, // tofu login sends users here
 		{"GET /app/{organization}/{workspace}/runs/{run}", f.limitedHandler(f.o.Pages && f.mounted.RunPages != nil, toRun), nil},
 		{"GET /login/callback", f.callbackHandler(), nil},

@@ -31,6 +31,7 @@ type moduleBody struct {
 	Requirements         []requirement
 	RequirementPages     site.Pages
 	Callers              callers
+	Graph                *graph // nil: it calls none and none calls it
 	Related              site.Related
 	Files                filesBody
 }
@@ -197,6 +198,7 @@ func (s *modules) show(r *site.Request) (*site.Page, error) {
 		required, body.RequirementPages = site.OnePage(r, "providers", x.d.Root.RequiredProviders)
 		body.Requirements = s.requirements.satisfiedBy(r, required)
 		body.Callers = s.callers.callersOf(r, x.m)
+		body.drawGraph()
 	case "security":
 		body.Security, err = s.evidences.securityPage(r, x.mv.Repository, body.vouched, body.Base+"/security", s.files.links(x.mv, body.Base))
 	case "files":
@@ -205,8 +207,12 @@ func (s *modules) show(r *site.Request) (*site.Page, error) {
 	if err != nil {
 		return nil, err
 	}
+	var summary string
+	if x.d.Root.Readme != nil {
+		summary = catalog.FirstWords(x.d.Root.Readme.Text)
+	}
 	return &site.Page{
-		Template: "module.html", Title: titleOfTab(body.versionBody, "readme", strings.TrimSuffix(r.PathValue("path"), "/")), Body: body,
+		Template: "module.html", Summary: summary, Title: titleOfTab(body.versionBody, "readme", strings.TrimSuffix(r.PathValue("path"), "/")), Body: body,
 		Crumbs:  []site.Link{{Text: "Catalog"}, {Text: x.m.Namespace, Href: "modules/" + x.m.Namespace}},
 		Also:    []site.Link{{Text: "All versions", Href: body.Item + "/versions"}, {Text: "Compare versions", Href: body.Item + "/compare"}, {Text: "Downloads", Href: body.Item + "/downloads"}},
 		Command: commandFor(body.Tab, x.m.String()+"@"+x.v.String()),

@@ -66,6 +66,7 @@ func (m *modules) addRoutes(r *site.Routes) {
 	r.Show(at+"/versions", moduleRead, m.listModuleVersions)
 	r.Show(at+"/downloads", moduleRead, m.downloads)
 	r.Show(at+"/compare", moduleRead, m.compareVersions)
+	r.Send(at+"/badge.svg", moduleRead, m.sendBadge)
 }
 
 // addRoutes adds the pages of providers, mirrored ones included.

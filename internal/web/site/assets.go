@@ -87,3 +87,11 @@ func (s *site) sendAsset(w http.ResponseWriter, r *http.Request) error {
 	_, _ = w.Write(body) // an error means that the browser is gone
 	return nil
 }
+
+// sendIcon leads browsers that ask for the usual address to the icon.
+func (s *site) sendIcon(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Cache-Control", "public, max-age=86400")
+	w.Header().Set("Location", "ui/"+s.assets.names.Icon)
+	w.WriteHeader(http.StatusFound)
+	return nil
+}

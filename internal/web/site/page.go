@@ -30,6 +30,7 @@ type Page struct {
 	Template string // file below templates
 	Status   int    // 0: 200
 	Title    string // of the window and of the page
+	Summary  string // for what shows links; "": none
 	Crumbs   []Link // path to this page, without the page itself
 	Command  string // command with the same output
 	NoStore  bool   // browsers must not cache the page

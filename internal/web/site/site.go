@@ -86,6 +86,7 @@ func New(o Options) (http.Handler, error) {
 	}
 	r.Form("POST /ui/theme", NoRight, s.setTheme) // changes only a cookie
 	r.mux.Handle("GET /ui/assets/{hash}/{file}", s.wrapLimits(s.sendAsset))
+	r.mux.Handle("GET /favicon.ico", s.wrapLimits(s.sendIcon))
 	r.Open("/ui/", func(*Request) (*Page, error) { return nil, NotFound("page not found") })
 	return r.mux, nil
 }

@@ -148,6 +148,7 @@ func (p *Portal) handler(s *Settings) (*handler, error) {
 	mux.Handle("/api/v1/", api)
 	mux.Handle("/ui/", pages)
 	mux.Handle("GET /login/callback", pages)
+	mux.Handle("GET /favicon.ico", pages)
 	mux.Handle("GET /{$}", http.RedirectHandler("ui/", http.StatusSeeOther))
 	mux.Handle("GET /healthz", plainText("ok\n"))
 	mux.Handle("GET /readyz", http.HandlerFunc(p.serveReady))

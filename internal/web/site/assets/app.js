@@ -58,7 +58,7 @@ if (find) {
   });
 }
 
-// Many changes are filtered by the words of their lines.
+// Many changes can be filtered.
 const narrow = document.querySelector(".changed .narrow"), lines = [...document.querySelectorAll(".changed .change")];
 if (narrow && lines.length > 5) {
   narrow.hidden = false;
@@ -119,8 +119,7 @@ if (dependent.length) {
   depend();
 }
 
-// What a change would send is shown while somebody fills it in: the server says it, from the
-// form as it is.
+// What a change would send is shown while somebody fills it in, as the server says it.
 const changes = document.getElementById("changes");
 if (changes) {
   const form = changes.closest("form"), look = form.querySelector("button[name=look]");
@@ -166,8 +165,7 @@ function count() {
 count();
 setInterval(count, 10000);
 
-// Parts of a page that change while something goes on: they are taken from the page as it
-// is now, and the focus stays where it was.
+// Parts that change while something goes on are taken from the page as it is now.
 let asked = null, again = false;
 function renew() {
   if (!document.querySelector("[data-live]")) return;
@@ -183,8 +181,7 @@ function renew() {
   });
   asked.send();
 }
-// What is the same stays, with the focus, what was opened and what a script added. A link or a
-// button never becomes another one.
+// What is the same keeps the focus and what was opened; a button never becomes another one.
 function update(old, now) {
   if (old.nodeName !== now.nodeName || old.nodeName.match(/^(A|BUTTON|SUMMARY)$/) && old.textContent !== now.textContent) { old.replaceWith(now); return; }
   if (old.nodeType === Node.TEXT_NODE) { if (old.data !== now.data) old.data = now.data; return; }
@@ -192,9 +189,17 @@ function update(old, now) {
   for (const a of now.attributes) if (old.getAttribute(a.name) !== a.value) old.setAttribute(a.name, a.value);
   if (old.dataset.left) delete old.shown;
   if (old.matches(".copy") && old.querySelector("code").textContent === now.querySelector("code").textContent) return;
-  const mine = [...old.childNodes], theirs = [...now.childNodes];
-  theirs.forEach((n, i) => { if (mine[i]) update(mine[i], n); else old.append(n); });
-  for (const extra of mine.slice(theirs.length)) extra.remove();
+  let at = old.firstChild;
+  const drop = (until) => { while (at !== until) { const gone = at; at = at.nextSibling; gone.remove(); } };
+  for (const n of [...now.childNodes]) {
+    let same = at;
+    while (same && (same.nodeName !== n.nodeName || same.className !== n.className)) same = n.nodeType === Node.TEXT_NODE ? null : same.nextSibling;
+    if (!same) { old.insertBefore(n, at); continue; }
+    drop(same);
+    at = same.nextSibling;
+    update(same, n);
+  }
+  drop(null);
 }
 function show(page) {
   const log = document.querySelector(".logbox"), next = page.querySelector(".logbox");
