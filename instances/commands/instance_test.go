@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -255,6 +256,25 @@ func TestParameters(t *testing.T) {
 	for _, bad := range []string{"a", "=x", ":=x", "a:=x", "a=@" + file + "x", "a=@" + newFile(t, "large", strings.Repeat("x", maxParameterFile+1))} {
 		if got, err := parseParameters([]string{bad}); err == nil {
 			t.Errorf("%.40s: %v", bad, got)
+		}
+	}
+}
+
+// TestFooterCommands runs what the footers of the pages name, or asks for its help if it changes
+// something.
+func TestFooterCommands(t *testing.T) {
+	d := portaltest.NewPages(t, nil)
+	d.Results.Append("what the tool said\n")
+	instance := "instances/" + d.Launch(t, "anna", `{"template":"lab/vpc"}`)
+	anna := newHome(t, map[string]string{"OKARA_SERVER": d.Pages.URL, "OKARA_TOKEN": d.Tokens["anna"]})
+	for page, more := range map[string]string{
+		"templates": "", "templates/lab/vpc": "", "instances": "", instance: "", instance + "/runs/1": "", "approvals": "", "run/lab/vpc": "--help",
+		instance + "/extend": "--help", instance + "/rename": "--help", instance + "/transfer": "--help", instance + "/destroy": "--help",
+	} {
+		_, footer, ok := strings.Cut(d.Shows(t, "anna", page), "on the command line: <code>okara ")
+		words, _, _ := strings.Cut(footer, "</code>")
+		if code, _, errOut := anna.run(t, strings.Fields(words+" "+more)...); !ok || code != cli.ExitOK {
+			t.Errorf("%s: okara %s: exit %d\n%s", page, words, code, errOut)
 		}
 	}
 }
