@@ -206,6 +206,7 @@ func (m *Renderer) renderSource(source string, at Location) Rendered {
 		return asWritten(source)
 	}
 	safe := m.policy().SanitizeBytes(rewriteTags(b.Bytes(), at, m.images))
+	safe = bytes.ReplaceAll(safe, []byte("<pre"), []byte(`<pre tabindex="0"`)) // it scrolls, also by keyboard
 	return Rendered{HTML: template.HTML(safe), Headings: headings} // sanitized
 }
 

@@ -92,7 +92,7 @@ func TestMarkdown(t *testing.T) {
 		{"heading in HTML", `<h1 align="center">Title</h1><p align=center>text</p>`, `<h2 align="center">Title</h2><p align="center">text</p>`, "h1"},
 		{"alignment that is a style", `<p align="center;position:fixed">text</p>`, "<p>text</p>", "align"},
 		{"picture of another host", `<picture><source media="(prefers-color-scheme: dark)" srcset="https://evil.example.com/x.png"><img src="https://evil.example.com/x.png" alt="logo"></picture>`, ">logo</a>", "srcset"},
-		{"diagram", "```mermaid\ngraph TD; A-->B\n```", "Mermaid diagram, as text:</em></p>\n<pre><code>graph", ""},
+		{"diagram", "```mermaid\ngraph TD; A-->B\n```", "Mermaid diagram, as text:</em></p>\n<pre tabindex=\"0\"><code>graph", ""},
 		{"definitions", "Term\n: What it is.\n", "<dt>Term</dt>", ""},
 		{"task", "- [x] done\n- [ ] open\n", `<input checked="" disabled="" type="checkbox" aria-label="done"> done`, ""},
 		{"table in HTML", `<table><tr><td colspan="2" width="50%" style="x">text</td></tr></table>`, `<td colspan="2" width="50%">`, "style"},
