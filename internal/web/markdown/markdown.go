@@ -207,7 +207,7 @@ func (m *Renderer) renderSource(source string, at Location) Rendered {
 	}
 	safe := m.policy().SanitizeBytes(rewriteTags(b.Bytes(), at, m.images))
 	safe = bytes.ReplaceAll(safe, []byte("<pre"), []byte(`<pre tabindex="0"`)) // it scrolls, also by keyboard
-	return Rendered{HTML: template.HTML(safe), Headings: headings} // sanitized
+	return Rendered{HTML: template.HTML(safe), Headings: headings}             // sanitized
 }
 
 // isNested reports whether a text exceeds the bounds of parsing: in the length of a line,
