@@ -87,7 +87,7 @@ func colorCode(code, language string) Rendered {
 	if by := lexerOf(language, code); by == nil || writeColored(&b, by, code) != nil {
 		return asWritten(code)
 	}
-	return Rendered{HTML: template.HTML(b.String())} // the formatter escapes
+	return Rendered{HTML: template.HTML(strings.Replace(b.String(), "<pre", `<pre tabindex="0"`, 1))} // the formatter escapes
 }
 
 // numberLines renders a file with an anchor per line, #L1 and so on. A file that is too

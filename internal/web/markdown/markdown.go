@@ -187,7 +187,7 @@ func asWritten(source string) Rendered {
 	if cut {
 		source = strings.ToValidUTF8(source[:maxSource], "")
 	}
-	return Rendered{HTML: template.HTML("<pre>" + html.EscapeString(text.Block(source)) + "</pre>"), Cut: cut, AsWritten: true} // escaped
+	return Rendered{HTML: template.HTML(`<pre tabindex="0">` + html.EscapeString(text.Block(source)) + "</pre>"), Cut: cut, AsWritten: true} // escaped
 }
 
 func (m *Renderer) renderSource(source string, at Location) Rendered {

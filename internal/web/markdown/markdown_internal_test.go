@@ -121,7 +121,7 @@ func TestMarkdownBounds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := New(time.Now, nil).Render(source, Location{})
-			if !strings.HasPrefix(string(r.HTML), "<pre>") {
+			if !strings.HasPrefix(string(r.HTML), `<pre tabindex="0">`) {
 				t.Errorf("it was read: %.80s", r.HTML)
 			}
 			must.Equal(t, "cut", r.Cut, (len(source) > maxSource))
@@ -241,7 +241,7 @@ func TestMarkdownBusy(t *testing.T) {
 	if got := m.Descriptions([]string{"`b`"}); got[0] != "`b`" {
 		t.Errorf("while all places are taken: %s", got[0])
 	}
-	if got := m.Render("*x*", Location{}); got.HTML != "<pre>*x*</pre>" || !got.AsWritten {
+	if got := m.Render("*x*", Location{}); got.HTML != `<pre tabindex="0">*x*</pre>` || !got.AsWritten {
 		t.Errorf("got %s", got.HTML)
 	}
 	if got := m.renderOnce("*x*", "text ", func() Rendered { return asWritten("*x*") }, func() Rendered { panic("a fault of a library") }); !got.AsWritten {

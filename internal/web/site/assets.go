@@ -13,11 +13,11 @@ import (
 	"strings"
 )
 
-//go:embed assets/app.css assets/app.js assets/icon.svg
+//go:embed assets/app.css assets/app.js assets/icon.svg assets/app.webmanifest
 var assetFiles embed.FS
 
 // assetNames are the paths of the assets below /ui/, which change with their content.
-type assetNames struct{ CSS, JS, Icon string }
+type assetNames struct{ CSS, JS, Icon, Manifest string }
 
 type assetFile struct {
 	contentType   string
@@ -38,6 +38,7 @@ func newAssets() (assetSet, error) {
 		{"app.css", "text/css; charset=utf-8", &set.names.CSS},
 		{"app.js", "text/javascript; charset=utf-8", &set.names.JS},
 		{"icon.svg", "image/svg+xml", &set.names.Icon},
+		{"app.webmanifest", "application/manifest+json", &set.names.Manifest},
 	} {
 		b, err := assetFiles.ReadFile("assets/" + a.file)
 		if err != nil {

@@ -181,7 +181,7 @@ type placed struct {
 // contentPolicy returns a content security policy that lets a page load only the files of
 // this server, and images of the given hosts.
 func contentPolicy(images []string) string {
-	return "default-src 'none'; script-src 'self'; style-src 'self'; " + strings.Join(append([]string{"img-src 'self'"}, images...), " ") + "; connect-src 'self'; " +
+	return "default-src 'none'; script-src 'self'; style-src 'self'; " + strings.Join(append([]string{"img-src 'self'"}, images...), " ") + "; connect-src 'self'; manifest-src 'self'; " +
 		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 }
 
