@@ -211,7 +211,7 @@ func TestInstancesRefused(t *testing.T) {
 		{"executor elsewhere", in("") + "executor \"flux-helm\" {}\n", false, "run on a cluster"},
 		{"executor twice", in("") + local, false, "appears twice"},
 		{"isolation", "instances {\n  templates = <DIR>\n}\nexecutor \"local\" {\n  isolation = \"trust\"\n}\n", false, `okara.hcl:4: executor "local": the isolation "trust"`},
-		{"wrap without a command", "instances {\n  templates = <DIR>\n}\nexecutor \"local\" {\n  isolation = \"wrap\"\n}\n", false, "go together"},
+		{"wrap without a command", "instances {\n  templates = <DIR>\n}\nexecutor \"local\" {\n  isolation = \"wrap\"\n}\n", false, "must be set together"},
 		{"reads", "instances {\n  templates = <DIR>\n}\nexecutor \"local\" {\n  reads = [\"net\"]\n}\n", false, `"net" is not a glob over modules`},
 		{"credential of nothing", good + "credential \"a\" {}\n", false, `okara.hcl:5: credential "a": env_from, files or command is required`},
 		{"credential twice", good + "credential \"a\" {\n  command = [\"x\"]\n}\ncredential \"a\" {\n  command = [\"x\"]\n}\n", false, "appears twice"},

@@ -60,7 +60,7 @@ func TestRunsRefused(t *testing.T) {
 		{"anonymous may read", strings.Replace(runsText, "[]", `["read:module:**"]`, 1) + local, "which could read:module:** here without a token, as every caller can"},
 		{"a credential that is none", runsText + local + "organization \"acme\" {\n  credentials = [\"aws\"]\n}", `no block credential "aws"`},
 		{"encryption without runs", "tfe {\n  allow_encryption = true\n}", "allow_encryption requires runs on the server"},
-		{"an unknown consent", "tfe {\n  earlier_settings = \"yes\"\n}", `earlier_settings = "yes": want "move" or "ignore"`},
+		{"an unknown consent", "tfe {\n  earlier_settings = \"yes\"\n}", `earlier_settings = "yes": must be "move" or "ignore"`},
 		{"credentials without runs", "organization \"acme\" {\n  credentials = [\"aws\"]\n}", "this server runs no plans for the tools"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -106,6 +106,9 @@ func workspaceError(err error) error {
 	case !ok:
 		return err
 	case e.Status == http.StatusUnprocessableEntity:
+		if reason, hint, ok := strings.Cut(err.Error(), " hint: "); ok {
+			return cli.WithHint(cli.UsageError("%s", reason), "%s", hint)
+		}
 		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	case errors.Is(err, oci.ErrUnauthenticated):
 		return cli.WithHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")

@@ -63,7 +63,7 @@ func TestInstanceCommands(t *testing.T) {
 		{name: "extend", who: "use-anna", args: []string{"instance", "extend", id}, out: "^" + id + " ready\n$", errOut: "it ends at"},
 		{name: "extend again", who: "use-anna", args: []string{"instance", "extend", id}, out: "ready"},
 		{name: "extend too often", who: "use-anna", args: []string{"instance", "extend", id}, code: cli.ExitConflict, errOut: "(?s)extended 2 of 2 times.*hint: `okara instance show " + id},
-		{name: "extend by nonsense", who: "use-anna", args: []string{"instance", "extend", id, "--by", "long"}, code: cli.ExitUsage, errOut: "time span"},
+		{name: "extend by nonsense", who: "use-anna", args: []string{"instance", "extend", id, "--by", "long"}, code: cli.ExitUsage, errOut: "is not a duration"},
 		{name: "update", who: "use-anna", args: []string{"instance", "update", id, "--name", "demo"}, out: "ready"},
 		{name: "show by name", who: "use-anna", args: []string{"instance", "show", "my demo"}, code: cli.ExitNotFound, errOut: `instance "my demo"`},
 		{name: "update by name", who: "use-anna", args: []string{"instance", "update", "demo", "--name", "my demo"}, out: "^" + id + " ready\n$"},

@@ -216,7 +216,7 @@ func TestErrors(t *testing.T) {
 		{"parameter", "anna", "POST", "instances", `{"template":"lab/vpc","parameters":{"size":"huge"}}`, 422, "invalid", "size"},
 		{"unknown parameter", "anna", "POST", "instances", `{"template":"lab/vpc","parameters":{"x":1}}`, 422, "invalid", "x"},
 		{"name", "anna", "POST", "instances", `{"template":"lab/vpc","name":"a\u0007"}`, 422, "invalid", "name"},
-		{"ttl", "anna", "POST", "instances", `{"template":"lab/vpc","ttl":"long"}`, 422, "invalid", "time span"},
+		{"ttl", "anna", "POST", "instances", `{"template":"lab/vpc","ttl":"long"}`, 422, "invalid", "is not a duration"},
 		{"ttl beyond the end", "anna", "POST", "instances", `{"template":"lab/vpc","ttl":"100h"}`, 422, "invalid", ""},
 		{"version", "anna", "POST", "instances", `{"template":"lab/vpc","version":"9.9.9"}`, 422, "invalid", ""},
 		{"version of a pool", "anna", "POST", "instances", `{"template":"lab/pool","version":"1.0.0"}`, 422, "invalid", "version: instances of a pool"},

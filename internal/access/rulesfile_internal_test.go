@@ -67,7 +67,7 @@ func TestReadRulesRefuses(t *testing.T) {
 		"unknown in rule":   {rule(`"allow": ["read:module:**"], "deny": []`), "deny"},
 		"more":              {`{} {}`, "unexpected data after the rules"},
 		"no name":           {`{"rules": [{"allow": ["read:module:**"]}]}`, "rules[0]"},
-		"no right":          {rule(`"groups": ["x"]`), "gives nothing"},
+		"no right":          {rule(`"groups": ["x"]`), "grants nothing"},
 		"no scope":          {rule(`"allow": ["everything"]`), "ACTION:KIND:GLOB"},
 		"open brace":        {rule(`"allow": ["read:module:{a"]`), "enclose the name of a claim"},
 		"close brace":       {rule(`"allow": ["read:module:a}"]`), "enclose the name of a claim"},

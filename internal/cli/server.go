@@ -41,6 +41,7 @@ func (s *ServerFlags) AddRequired(f *pflag.FlagSet) {
 
 // OpenServer is OpenFrontEnd for a command that needs a server.
 func OpenServer(reg *Registries, s ServerFlags) (*client.Client, error) {
+	s.Both = reg.Registry == "" // OKARA_REGISTRY is for other commands
 	front, err := OpenFrontEnd(reg, s, nil)
 	if err == nil && front == nil {
 		err = WithHint(UsageError("no server given"), "set OKARA_SERVER, or add --server https://okara.example.com")
