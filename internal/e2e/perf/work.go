@@ -150,7 +150,8 @@ func works(programs []program, t tools, scale int) (all []work, stop func(), err
 		}
 	}
 	large := []string{"publish", "module", at("configuration"), "NS/large/x", "1.0.0", "--registry", "HOST"}
-	many := []string{"publish", "modules", at("many"), "NS/{name}/x", "1.0.0", "--registry", "HOST", "--quiet"}
+	// --version, as programs of before VERSION was an argument need.
+	many := []string{"publish", "modules", at("many"), "NS/{name}/x", "--version", "1.0.0", "--registry", "HOST", "--quiet"}
 	all = []work{
 		{"start of a command", 20, command(same, "--version"), "", nil},
 		{"publish a version of a small module", 8, command(next, "publish", "module", at("many/m1"), "NS/m1/x", "1.0.0", "--registry", "HOST"), "", nil},
@@ -310,7 +311,7 @@ func install(programs []program, t tools, servers map[string]*server) (work, err
 		root += fmt.Sprintf("module \"m%[1]d\" {\n  source  = \"okara.test/thirty/m%[1]d/x\"\n  version = \"1.0.0\"\n}\n", n)
 	}
 	for _, p := range programs {
-		if _, err := p.command(false, "publish", "modules", filepath.Join(programs[0].dir, "many"), "thirty/{name}/x", "1.0.0", "--registry", strings.TrimPrefix(servers[p.file].url, "http://"), "--quiet"); err != nil {
+		if _, err := p.command(false, "publish", "modules", filepath.Join(programs[0].dir, "many"), "thirty/{name}/x", "--version", "1.0.0", "--registry", strings.TrimPrefix(servers[p.file].url, "http://"), "--quiet"); err != nil {
 			return work{}, err
 		}
 	}
