@@ -100,7 +100,7 @@ func TestHelperThatHangsIsCutOff(t *testing.T) {
 	o := m.options()
 	o.HelperTimeout = 50 * time.Millisecond
 	must.Equal(t, "value", mustCredential(t, credentials.New(o), "a.example.com", "x"), oci.Credential{})
-	if want := `credential helper slow: no answer to \"get\" within 50ms, cut off`; !strings.Contains(m.log.String(), want) {
+	if want := `credential helper slow: no response to \"get\" within 50ms`; !strings.Contains(m.log.String(), want) {
 		t.Errorf("got %s, want %s", m.log.String(), want)
 	}
 
