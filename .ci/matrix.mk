@@ -6,10 +6,6 @@
 # as .cache/bin/terraform-1.11 or terraform-1.16.
 # OKARA_MATRIX_REGISTRY=HOST adds a registry, with the credentials of DOCKER_CONFIG.
 MATRIX := $(CACHE)/bin
-OLD    := $(CACHE)/terraform/1.11.4/terraform
-CLIENTS := oras=oras.land/oras/cmd/oras@v1.3.6 crane=github.com/google/go-containerregistry/cmd/crane@v0.22.1 \
-	regctl=github.com/regclient/regclient/cmd/regctl@v0.11.7 cosign3=github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3 \
-	terragrunt=github.com/gruntwork-io/terragrunt@v1.1.4-0.20260821191953-286a33cb8f79
 .PHONY: matrix
 matrix: tools
 	-$(MAKE) -k $(OTHERS) $(OLD) $(STATES) $(COSIGN)

@@ -3,7 +3,7 @@
 CHAOS   ?= 30m
 BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' cmd instances internal statebackend | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
-.PHONY: demo-instances demo-kube scale-kube chaos-kube bench bench-once bench-long fuzz interop interop-kube core-alone mutants year vuln models screenshots recording release-check
+.PHONY: demo-instances demo-kube scale-kube chaos-kube bench bench-once bench-long fuzz interop interop-kube newest core-alone mutants year vuln models screenshots recording release-check
 demo-instances: build $(TOFU) $(TIME) $(JQ) # twelve minutes: no lifetime is shorter than ten
 	sh testdata/demo/instances.sh
 demo-kube: build $(TOFU) $(JQ)
@@ -40,6 +40,8 @@ interop: tools $(OTHERS) $(STATES) $(TRIVY) $(COSIGN) $(KO) $(PROM)
 	cd internal/e2e && OKARA_TEST_INSTANCES=1 go test -count=1 -timeout 30m -run 'TestLeader' .
 	OKARA_TEST_KO="$(CURDIR)/$(KO)" go test -count=1 -timeout 30m -run TestImages ./internal/images
 	cd internal/conformance && go test -count=1 ./...
+newest: tools # the newest releases of the tools, run by hand before a release
+	.ci/newest
 interop-kube: build $(TOFU) # ten minutes of builds at first
 	$(MAKE) -C operator etcd kube-apiserver controllers
 	cd operator && $(OPERATOR) && \

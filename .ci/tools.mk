@@ -1,19 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs that tests and releases are made with, each a pinned Go module, built once.
-CACHE   := .cache
-TOFU    := $(CACHE)/tofu/1.12.6/tofu
-TIME    := $(CACHE)/provider/time/0.14.2/terraform-provider-time_0.14.2_SHA256SUMS
-OTHERS  := $(CACHE)/tofu/1.10.10/tofu $(CACHE)/tofu/1.11.6/tofu
-TRIVY   := $(CACHE)/trivy/0.72.0/trivy
-COSIGN  := $(CACHE)/cosign/2.6.5/cosign
-REG     := $(CACHE)/registry/3.1.2/registry
-REG2    := $(CACHE)/registry/2.8.3/registry
-JQ      := $(CACHE)/jq/0.12.17/jq
-KO      := $(CACHE)/ko/0.19.1/ko
-PROM    := $(CACHE)/promtool/0.313.0/promtool
-PACKING := $(CACHE)/goreleaser/2.16.0/goreleaser $(CACHE)/cyclonedx/1.10.0/cyclonedx-gomod $(COSIGN)
-STATES  := $(CACHE)/terraform/1.16.0/terraform
-RELEASE := bin/provider/terraform-provider-okara_0.0.1_SHA256SUMS
+include .ci/versions.mk
 
 $(CACHE)/tofu/%/tofu: internal/e2e/tofu/%/go.mod
 	cd $(<D) && go build -ldflags '-s -w -X github.com/opentofu/opentofu/version.dev=no' -o "$(CURDIR)/$@" github.com/opentofu/opentofu/cmd/tofu

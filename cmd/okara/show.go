@@ -298,6 +298,9 @@ func describedRows(m artifact.DescribedModule) [][]string {
 	for _, tool := range slices.Sorted(maps.Keys(m.CompatibleWith)) {
 		rows = append(rows, []string{"tool", tool + " " + m.CompatibleWith[tool]})
 	}
+	for _, tool := range slices.Sorted(maps.Keys(m.OnlyFor)) {
+		rows = append(rows, []string{"tool", "only " + tool + ": " + m.OnlyFor[tool]})
+	}
 	for _, v := range m.Variables() {
 		marks := joinMarks(mark{"required", v.Required}, mark{"sensitive", v.Sensitive}, mark{"ephemeral", v.Ephemeral}, mark{"const", v.Const}, mark{deprecationText(v.Advice), v.Deprecated})
 		rows = append(rows, []string{"input", joinFields(v.Name + " " + description.TypeLine(v.Type) + marks + " " + v.Description)})

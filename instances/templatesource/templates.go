@@ -316,6 +316,9 @@ func Described(d artifact.ModuleDescription, path string) (template.Module, erro
 	}
 	out := template.Module{Inputs: module.Inputs, Outputs: map[string]bool{}}
 	for _, o := range module.Outputs {
+		if o.Ephemeral {
+			return out, fmt.Errorf("the output %s is ephemeral, which both tools refuse in a root module, as a template's is", o.Name)
+		}
 		out.Outputs[o.Name] = o.Sensitive
 	}
 	return out, nil

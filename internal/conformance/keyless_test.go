@@ -139,11 +139,11 @@ func (j judged) judge(t *testing.T) (theirs, ours error) {
 			Signatures  []struct{ Sig []byte }
 		}
 	}
+	file := filepath.Join(t.TempDir(), "root.json")
+	must.Succeed(t, os.WriteFile(file, j.root, 0o600))
 	if err := json.Unmarshal(j.bundle, &doc); err != nil || len(doc.DsseEnvelope.Signatures) != 1 {
 		return theirs, fmt.Errorf("no signature: %v", err)
 	}
-	file := filepath.Join(t.TempDir(), "root.json")
-	must.Succeed(t, os.WriteFile(file, j.root, 0o600))
 	trust, err := keyless.ReadTrust(file, []string{j.identity}, j.issuer)
 	if err != nil {
 		return theirs, err

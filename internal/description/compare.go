@@ -276,7 +276,7 @@ func inputPart(v artifact.DescribedVariable) (string, part) {
 	if !v.Required {
 		words[1] = "default " + oneLine(string(v.Default))
 	}
-	for word, is := range map[string]bool{"sensitive": v.Sensitive, "ephemeral": v.Ephemeral, "not nullable": v.NotNull, "const": v.Const} {
+	for word, is := range map[string]bool{"sensitive": v.Sensitive, "ephemeral": v.Ephemeral, "not nullable": v.NotNull, "const": v.Const, "deprecated": v.Deprecated} {
 		if is {
 			words = append(words, word)
 		}

@@ -59,6 +59,7 @@ func rulesOfCompare() []rule {
 		{"an input becomes ephemeral", input(""), input("ephemeral = true"), may, ", ephemeral"},
 		{"an input is no longer ephemeral", input("ephemeral = true"), input(""), breaks, ""},
 		{"an input becomes const", input(""), input("const = true"), may, ", const"},
+		{"an input becomes deprecated", input(""), input(`deprecated = "use b"`), description.New, ", deprecated"},
 		{"a validation is added or changed", input("validation {\n condition = var.a > 100\n error_message = \"no\"\n}"), input("validation {\n condition = var.a > 1\n error_message = \"no\"\n}"), may, "1 validation"},
 		{"a validation is removed", input("validation {\n condition = var.a > 1\n error_message = \"no\"\n}"), input(""), isNew, ""},
 		{"an output is removed", output(""), "", breaks, ""},

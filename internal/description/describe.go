@@ -74,6 +74,7 @@ func (v *Module) describeFolder(root, dir string, d *artifact.ModuleDescription)
 		InputOrder:      inputOrder(m),
 		RequiredVersion: m.RequiredCore,
 		CompatibleWith:  read.tools,
+		OnlyFor:         read.onlyFor,
 	}
 	if dir != root {
 		out.Path = strings.TrimPrefix(dir, root+"/")

@@ -29,6 +29,7 @@ type folder struct {
 	flags    map[string]variableFlags // by variable
 	outputs  map[string]outputFlags
 	tools    map[string]string // versions of the tools in compatible_with, by tool
+	onlyFor  map[string]string // what the other tool refuses, by tool
 	backend  string            // type of the first backend or cloud block; "" for none
 	at       string            // file and line of it
 	problems hcl.Diagnostics   // what no client can load
@@ -180,6 +181,7 @@ func (f *folder) inspect(dir string, files []parsedFile) {
 // checks; the sources of modules that are expressions; and the backend.
 func (f *folder) readBlocks(blocks hcl.Blocks) {
 	for _, b := range blocks {
+		f.noteTool(b)
 		switch b.Type {
 		case "module":
 			f.readCall(b)
@@ -207,6 +209,33 @@ func (f *folder) readBlocks(blocks hcl.Blocks) {
 				f.module.RequiredProviders[name] = &tfconfig.ProviderRequirement{}
 			}
 		}
+	}
+}
+
+// noteTool notes what OpenTofu 1.12 or Terraform 1.16 refuses.
+func (f *folder) noteTool(b *hcl.Block) {
+	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "type"}, {Name: "for_each"}}, Blocks: []hcl.BlockHeaderSchema{{Type: "lifecycle"}}})
+	tool, what := "opentofu", ""
+	switch {
+	case b.Type == "action":
+		tool, what = "terraform", "action"
+	case b.Type == "output" && content.Attributes["type"] != nil:
+		tool, what = "terraform", "type of an output"
+	case b.Type == "language":
+		what = "language"
+	case b.Type == "provider" && content.Attributes["for_each"] != nil:
+		what = "for_each of a provider"
+	}
+	for _, inner := range content.Blocks {
+		if all, _, _ := inner.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "enabled"}}}); len(all.Attributes) > 0 {
+			what = "enabled"
+		}
+	}
+	if what != "" && f.onlyFor == nil {
+		f.onlyFor = map[string]string{}
+	}
+	if what != "" {
+		f.onlyFor[tool] = what
 	}
 }
 

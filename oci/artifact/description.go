@@ -38,6 +38,7 @@ type DescribedModule struct {
 	Outputs           []DescribedOutput   `json:"outputs,omitempty"`
 	RequiredVersion   []string            `json:"requiredVersion,omitempty"`
 	CompatibleWith    map[string]string   `json:"compatibleWith,omitempty"` // constraints of a language block, by tool: opentofu
+	OnlyFor           map[string]string   `json:"onlyFor,omitempty"`        // what the other tool refuses, by tool: opentofu, terraform
 	RequiredProviders []DescribedProvider `json:"requiredProviders,omitempty"`
 	Resources         []DescribedResource `json:"resources,omitempty"`
 	ModuleCalls       []DescribedCall     `json:"moduleCalls,omitempty"`

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package description_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/internal/tofutest"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+const languagePage = "../../docs/reference/language.md"
+
+// language is what the tools learned since 1.8, each as a change of a configuration.
+var language = []struct{ argument, without, with string }{
+	{"`ephemeral` of an input", `variable "a" {}`, "variable \"a\" {\n  ephemeral = true\n}"},
+	{"`const` of an input", "variable \"a\" {\n  default = 1\n}", "variable \"a\" {\n  default = 1\n  const = true\n}"},
+	{"`deprecated` of an input", `variable "a" {}`, "variable \"a\" {\n  deprecated = \"use b\"\n}"},
+	{"`deprecated` of an output", "output \"a\" {\n  value = 1\n}", "output \"a\" {\n  value = 1\n  deprecated = \"use b\"\n}"},
+	{"`type` of an output", "output \"a\" {\n  value = 1\n}", "output \"a\" {\n  value = 1\n  type = number\n}"},
+	{"`language`", "", "language {\n  compatible_with {\n    opentofu = \">= 1.12\"\n  }\n}"},
+	{"`source` by a variable", "module \"m\" {\n  source = \"./m\"\n}", "variable \"a\" {\n  default = \"./m\"\n}\nmodule \"m\" {\n  source = var.a\n}"},
+	{"`source` by a `const` one", "module \"m\" {\n  source = \"./m\"\n}", "variable \"a\" {\n  default = \"./m\"\n  const = true\n}\nmodule \"m\" {\n  source = var.a\n}"},
+	{"`enabled` of a resource", `resource "terraform_data" "a" {}`, "resource \"terraform_data\" \"a\" {\n  lifecycle {\n    enabled = false\n  }\n}"},
+	{"`destroy` of a resource", `resource "terraform_data" "a" {}`, "resource \"terraform_data\" \"a\" {\n  lifecycle {\n    destroy = false\n  }\n}"},
+	{"`ephemeral` block", "", `ephemeral "dns_a" "a" {}`},
+	{"`action` block", "", "action \"dns_a\" \"a\" {\n  config {}\n}"},
+	{"`action_trigger` of a resource", `action "dns_a" "a" {}` + "\n" + `resource "terraform_data" "a" {}`, "action \"dns_a\" \"a\" {}\nresource \"terraform_data\" \"a\" {\n  lifecycle {\n    action_trigger {\n      events = [before_create]\n      actions = [action.dns_a.a]\n    }\n  }\n}"},
+	{"`ignore_nested_deprecations` of a module", "module \"m\" {\n  source = \"./m\"\n}", "module \"m\" {\n  source = \"./m\"\n  ignore_nested_deprecations = true\n}"},
+	{"`data` in a `check`", "", "check \"a\" {\n  data \"dns_a\" \"a\" {}\n  assert {\n    condition = data.dns_a.a.x != \"\"\n    error_message = \"it is down\"\n  }\n}"},
+	{"`for_each` of a provider", "provider \"dns\" {\n  alias = \"a\"\n}", "provider \"dns\" {\n  alias = \"a\"\n  for_each = toset([\"x\"])\n}"},
+	{"`identity` of an `import`", `resource "dns_a" "a" {}`, "resource \"dns_a\" \"a\" {}\nimport {\n  to = dns_a.a\n  identity = { id = \"x\" }\n}"},
+	{"`edition` of `language`", "", "language {\n  edition = tofu2024\n}"},
+	{"`encryption`", "", "terraform {\n  encryption {}\n}"},
+	{"`state_store`", "", "terraform {\n  state_store \"dns_a\" {\n    provider \"dns\" {}\n  }\n}"},
+}
+
+// TestLanguage writes the table, or compares the column of the pinned OpenTofu with it: what the tool takes, and what
+// okara makes of it. OKARA_LANGUAGE has more tools, as NAME=PATH, and OKARA_LANGUAGE_SOURCE the source of a newer one.
+func TestLanguage(t *testing.T) {
+	tools := [][2]string{{"OpenTofu 1.12.6", tofutest.Tofu(t)}}
+	for _, more := range strings.Fields(os.Getenv("OKARA_LANGUAGE")) {
+		name, path, _ := strings.Cut(more, "=")
+		tools = append(tools, [2]string{strings.ReplaceAll(name, "_", " "), path})
+	}
+	rows := []string{"| argument | described | compared | locked |", "|---|---|---|---|"}
+	for _, tool := range tools {
+		rows[0], rows[1] = rows[0]+" "+tool[0]+" |", rows[1]+"---|"
+	}
+	yes := map[bool]string{true: "yes", false: "–"}
+	for _, l := range language {
+		was, is := describeText(t, l.without), describeText(t, l.with)
+		described := string(must.Get(description.EncodeDescription(was))(t)) != string(must.Get(description.EncodeDescription(is))(t))
+		needs := func(text string) []string {
+			return required(t, fstest.MapFS{"main.tf": {Data: []byte(text)}, "m/main.tf": {}})
+		}
+		locked := !slices.Equal(needs(l.without), needs(l.with))
+		row := fmt.Sprintf("| %s | %s | %s | %s |", l.argument, yes[described], yes[len(description.Compare(was, is)) > 0], yes[locked])
+		for _, tool := range tools {
+			row += " " + yes[acceptsText(t, tool[1], l.with)] + " |"
+		}
+		rows = append(rows, row)
+	}
+	page := string(must.Get(os.ReadFile(languagePage))(t))
+	before, table, _ := strings.Cut(page, "| argument |")
+	if os.Getenv("OKARA_UPDATE") != "" {
+		_, after, _ := strings.Cut(table, "\n\n")
+		must.Succeed(t, os.WriteFile(languagePage, []byte(before+strings.Join(rows, "\n")+"\n\n"+after), 0o644))
+	}
+	for _, row := range rows[2:] {
+		if os.Getenv("OKARA_UPDATE") == "" && !strings.Contains(page, "\n"+row) { // of the first tool: others follow
+			t.Errorf("%s lacks %s", languagePage, row)
+		}
+	}
+	if source := os.Getenv("OKARA_LANGUAGE_SOURCE"); source != "" {
+		findGaps(t, source)
+	}
+}
+
+// findGaps tells which arguments in the schemas of a tool are neither in the table nor known since 1.7.
+func findGaps(t *testing.T, source string) {
+	const known = "description default type sensitive validation value depends_on precondition postcondition source version count for_each providers provider alias lifecycle connection provisioner " +
+		"create_before_destroy prevent_destroy ignore_changes replace_triggered_by from to id required_version nullable removed destroy backend cloud provider_meta required_providers experiments dynamic locals variable output module resource moved import terraform assert when on_failure command condition error_message"
+	words := known
+	for _, l := range language {
+		words += " " + l.with
+	}
+	name, files := regexp.MustCompile(`(?:Name|Type):\s*"([a-z][a-z_]+)"`), must.Get(filepath.Glob(filepath.Join(source, "internal", "configs", "*.go")))(t)
+	for _, file := range slices.DeleteFunc(files, func(f string) bool {
+		return slices.ContainsFunc([]string{"_test.go", "test_file", "mock", "query_file", "migrate_file"}, func(other string) bool { return strings.Contains(f, other) })
+	}) {
+		for _, m := range name.FindAllStringSubmatch(string(must.Get(os.ReadFile(file))(t)), -1) {
+			if !regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(words) {
+				t.Errorf("not in the table: %s of %s", m[1], filepath.Base(file))
+			}
+		}
+	}
+}
+
+func describeText(t *testing.T, text string) artifact.ModuleDescription {
+	t.Helper()
+	tree := fstest.MapFS{"main.tf": {Data: []byte(text)}, "m/main.tf": {}}
+	v := must.Get(description.NewModule(tree, must.Get(archive.List(t.Context(), tree, archive.Options{All: true}))(t)))(t)
+	return v.Describe(addr.ModuleVersion{}, "")
+}
+
+// acceptsText reports whether init and validate find fault with nothing but providers, which it has none of.
+func acceptsText(t *testing.T, tool, text string) bool {
+	t.Helper()
+	dir := t.TempDir()
+	must.Succeed(t, os.CopyFS(dir, fstest.MapFS{
+		"main.tf": {Data: []byte(text)}, "m/main.tf": {Data: []byte("\n")}, "none": {Mode: os.ModeDir | 0o755},
+		"cli.tfrc": {Data: []byte("provider_installation {\n  filesystem_mirror {\n    path = \"" + dir + "/none\"\n  }\n}\n")},
+	}))
+	for _, args := range [][]string{{"init", "-backend=false", "-no-color", "-input=false"}, {"validate", "-no-color"}} {
+		cmd := exec.CommandContext(t.Context(), tool, args...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "TF_CLI_CONFIG_FILE="+dir+"/cli.tfrc", "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1")
+		out, err := cmd.CombinedOutput()
+		for _, m := range regexp.MustCompile(`(?m)Error: (.*)$`).FindAllStringSubmatch(string(out), -1) {
+			if !strings.Contains(m[1], "provider packages") && !strings.Contains(m[1], "provider configuration") {
+				return false
+			}
+		}
+		if err != nil {
+			break // it lacks a provider
+		}
+	}
+	return true
+}
