@@ -59,7 +59,7 @@ func TestPages(t *testing.T) {
 		{"modules/net/vpc/aws/1.10.0/security", "120 more are in the report only", "", 200},
 		{"modules/net/vpc/aws/1.10.0/security", "SBOM, CycloneDX", "", 200},
 		{"modules/net/vpc/aws/1.10.0/security?level=low", "2.0", "9.8", 200},
-		{"modules/net/vpc/aws/1.10.0/security?level=worst", "no level", "", 404},
+		{"modules/net/vpc/aws/1.10.0/security?level=worst", "unknown level", "", 404},
 		{"modules/net/vpc/aws/1.10.0/files", "9 files", "", 200},
 		{"modules/net/vpc/aws/1.10.0/files/docs", "notes.md", "main.tf", 200},
 		{"modules/net/vpc/aws/1.10.0/files/docs/notes.md", "Notes.", "", 200},
