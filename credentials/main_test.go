@@ -116,12 +116,8 @@ func (m *machine) path(name string) string { return filepath.Join(m.root, filepa
 func (m *machine) file(name, content string) string {
 	m.t.Helper()
 	full := m.path(name)
-	if err := os.MkdirAll(filepath.Dir(full), 0o700); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.WriteFile(full, []byte(content), 0o600); err != nil {
-		m.t.Fatal(err)
-	}
+	must.Succeed(m.t, os.MkdirAll(filepath.Dir(full), 0o700))
+	must.Succeed(m.t, os.WriteFile(full, []byte(content), 0o600))
 	return full
 }
 
@@ -138,22 +134,14 @@ func auths(pairs ...string) string {
 // helper installs a fake credential helper on PATH.
 func (m *machine) helper(name string, s helperScript) {
 	m.t.Helper()
-	b, err := json.Marshal(s)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(s))(m.t)
 	m.file("bin/"+name+".json", string(b))
-	self, err := os.Executable()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(m.t)
 	file := m.path("bin/docker-credential-" + name)
 	if m.goos == "windows" {
 		file += ".exe"
 	}
-	if err := os.Symlink(self, file); err != nil {
-		m.t.Fatal(err)
-	}
+	must.Succeed(m.t, os.Symlink(self, file))
 }
 
 // calls returns the recorded calls of a fake helper.

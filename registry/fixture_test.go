@@ -89,13 +89,10 @@ func (f *front) moduleOf(t testing.TB, address, version string, archive oci.Blob
 	v := must.Fixed(addr.ParseVersion(version))
 	tar := oci.BytesBlob(artifact.MediaModuleTar, []byte("tar of "+address))
 	description := oci.BytesBlob(artifact.MediaModuleDescription, []byte("{}"))
-	root, err := artifact.NewModule(artifact.ModuleManifest{
+	root := must.Get(artifact.NewModule(artifact.ModuleManifest{
 		Address: m, Version: v, Tar: &tar.Descriptor, Zip: &archive.Descriptor, Description: &description.Descriptor,
 		ContentDigest: tar.Digest.String(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	f.push(t, f.layout.Module(m), v.Tag(), oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob(), tar, archive, description}, Root: root})
 }
 

@@ -292,10 +292,7 @@ func (w *walk) check() {
 
 func (w *walk) compare() {
 	w.t.Helper()
-	l, err := depot.ReadListing(w.t.Context(), w.repo, w.item.Kind, w.list)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	l := must.Get(depot.ReadListing(w.t.Context(), w.repo, w.item.Kind, w.list))(w.t)
 	before := w.list
 	w.list = l
 	w.now = map[string]string{}

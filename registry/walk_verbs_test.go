@@ -227,10 +227,7 @@ func (w *walk) apply(d *depot.Depot, _ addr.Version, text string) error {
 	if w.item.Kind == addr.KindModule {
 		file = fmt.Sprintf("module %q {\n  source = \"oci://registry.test/origin\"\n%s}\n", w.item.Module, keep)
 	}
-	set, err := supply.ParseSet("depot.hcl", []byte(file))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	set := must.Get(supply.ParseSet("depot.hcl", []byte(file)))(w.t)
 	from := supply.Origins{
 		Client: &upstream.Client{}, Provider: func(string, addr.Provider) (depot.Source, error) { return w.origin(text), nil },
 		Open: func(string) (*oci.Repo, error) { return w.moduleOrigin(text) },

@@ -185,12 +185,9 @@ func TestChartRefuses(t *testing.T) {
 
 // TestChartValues sets a parameter only where inputs refer to it.
 func TestChartValues(t *testing.T) {
-	tmpl, err := template.ParseCanonical([]byte(chartTemplate(webChart+`,
+	tmpl := must.Get(template.ParseCanonical([]byte(chartTemplate(webChart+`,
 		"inputs":{"service":{"type":"${parameters.type}","host":"${id}.${config.domain}"}},
-		"parameter":[{"type":{}},{"replicas":{"default":1}}]`)), onCluster)
-	if err != nil {
-		t.Fatal(err)
-	}
+		"parameter":[{"type":{}},{"replicas":{"default":1}}]`)), onCluster))(t)
 	s := scope("x")
 	s.Parameters = map[string]json.RawMessage{"type": []byte(`"NodePort"`), "replicas": []byte(`2`)}
 	got := must.Get(template.Render(tmpl, s))(t)

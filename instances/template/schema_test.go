@@ -333,10 +333,7 @@ func FuzzParameters(f *testing.F) {
 	f.Add("name", `"abc"`)
 	f.Add("any", `[1e5,{"a":"\u0000"}]`)
 	f.Add("tags", `{"a":"b","a":"c"}`)
-	list, err := template.Parse([]byte("template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n"+opened+"\n}\n"), "a.hcl", template.Known{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	list := must.Get(template.Parse([]byte("template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n"+opened+"\n}\n"), "a.hcl", template.Known{}))(f)
 	s, err := template.NewSchema(list[0], module())
 	if err != nil {
 		f.Fatal(err)

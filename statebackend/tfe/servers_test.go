@@ -618,10 +618,7 @@ func (w *world) has(locks int) bool {
 // finish reads the state after all steps.
 func (w *world) finish() {
 	_, stores := newHandler(w.t, "registry.test", setup{via: ocitest.Direct{Handler: w.registry}})
-	store, err := stores.open(w.t.Context(), "acme")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	store := must.Get(stores.open(w.t.Context(), "acme"))(w.t)
 	s := step{verb: didRead, outcome: done, began: w.tick()}
 	text, _, err := store.Get(w.t.Context(), "prod")
 	var state content

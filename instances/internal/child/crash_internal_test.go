@@ -32,13 +32,8 @@ import (
 // through makes the child use a transport for the registry.
 func (tr *trial) through(c *child, via http.RoundTripper) {
 	tr.T.Helper()
-	if err := c.openRun(); err != nil {
-		tr.T.Fatal(err)
-	}
-	repo, err := oci.OpenRepo(tr.order.Spec.Repository, oci.Options{Transport: via, SinglePost: c.Order.Registry.BuiltIn, Retry: oci.Retry{MaxAttempts: 1}})
-	if err != nil {
-		tr.T.Fatal(err)
-	}
+	must.Succeed(tr.T, c.openRun())
+	repo := must.Get(oci.OpenRepo(tr.order.Spec.Repository, oci.Options{Transport: via, SinglePost: c.Order.Registry.BuiltIn, Retry: oci.Retry{MaxAttempts: 1}}))(tr.T)
 	c.repo.Repo = repo
 	c.store = statebackend.New(repo, statebackend.Options{
 		Sealer: tr.Repo.Sealer, LockTTL: c.pace.lease, StrictReads: true, DigestDeletes: c.Order.Registry.BuiltIn,

@@ -244,8 +244,6 @@ func (tr *trial) next() *child {
 func (tr *trial) run() (run.Report, string) {
 	tr.T.Helper()
 	c := tr.next()
-	if err := c.run(tr.T.Context()); err != nil {
-		tr.T.Fatal(err)
-	}
+	must.Succeed(tr.T, c.run(tr.T.Context()))
 	return tr.Result()
 }

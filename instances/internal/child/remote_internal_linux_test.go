@@ -40,23 +40,13 @@ func (tr *trial) uploaded(files map[string]string) {
 	gz := gzip.NewWriter(&b)
 	w := tar.NewWriter(gz)
 	for name, text := range files {
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text)), Typeflag: tar.TypeReg}); err != nil {
-			tr.T.Fatal(err)
-		}
-		if _, err := w.Write([]byte(text)); err != nil {
-			tr.T.Fatal(err)
-		}
+		must.Succeed(tr.T, w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text)), Typeflag: tar.TypeReg}))
+		must.Get(w.Write([]byte(text)))(tr.T)
 	}
-	if err := w.Close(); err != nil {
-		tr.T.Fatal(err)
-	}
-	if err := gz.Close(); err != nil {
-		tr.T.Fatal(err)
-	}
+	must.Succeed(tr.T, w.Close())
+	must.Succeed(tr.T, gz.Close())
 	blob := oci.BytesBlob("application/vnd.okara.configuration.v1.tar+gzip", b.Bytes())
-	if _, err := tr.Repo.Repo.EnsureBlob(tr.T.Context(), blob); err != nil {
-		tr.T.Fatal(err)
-	}
+	must.Get(tr.Repo.Repo.EnsureBlob(tr.T.Context(), blob))(tr.T)
 	tr.order.Spec.Source = template.Source{Digest: "sha256:manifest", Archive: blob.Digest.String(), Size: blob.Size}
 }
 

@@ -57,9 +57,7 @@ func (i *Instance) NewStore(repo *oci.Repo) *statebackend.Store {
 func (i *Instance) Module(files map[string]string) (size int64) {
 	i.T.Helper()
 	blob := oci.BytesBlob(artifact.MediaZip, depottest.ZipOf(i.T, files))
-	if _, err := i.Repo.Repo.EnsureBlob(i.T.Context(), blob); err != nil {
-		i.T.Fatal(err)
-	}
+	must.Get(i.Repo.Repo.EnsureBlob(i.T.Context(), blob))(i.T)
 	i.Spec.Source.Archive = blob.Digest.String()
 	return blob.Size
 }
@@ -87,10 +85,7 @@ func (i *Instance) Result() (run.Report, string) {
 	if err != nil {
 		i.T.Fatal(err)
 	}
-	log, err := files.Log(i.T.Context())
-	if err != nil {
-		i.T.Fatal(err)
-	}
+	log := must.Get(files.Log(i.T.Context()))(i.T)
 	return r, string(log)
 }
 
