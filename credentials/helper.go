@@ -53,8 +53,7 @@ type helperAnswer struct {
 // getCredential asks under each key that a tool may have used; errNoEntry if none is there.
 func (h helperProgram) getCredential(ctx context.Context, host string) (oci.Credential, error) {
 	for _, k := range helperKeys(host) {
-		c, err := h.getKey(ctx, k)
-		if !errors.Is(err, errNoEntry) {
+		if c, err := h.getKey(ctx, k); !errors.Is(err, errNoEntry) {
 			return c, err
 		}
 	}

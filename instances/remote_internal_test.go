@@ -72,8 +72,7 @@ func TestRunsRefused(t *testing.T) {
 	}
 	for _, isolation := range []string{"", "isolation = \"sandbox\"", "isolation = \"user\"\n  users = [1001]", "isolation = \"wrap\"\n  wrap = [\"x\"]"} {
 		words := runsText + "executor \"local\" {\n  " + isolation + "\n}\ncredential \"aws\" {\n  env_from = [\"A\"]\n}\norganization \"acme\" {\n  execution_mode = \"remote\"\n  credentials = [\"aws\"]\n}"
-		s, err := readRuns(t, words)
-		if err != nil || s.Cloud.TFE.RunTimeout.Value() != time.Hour {
+		if s, err := readRuns(t, words); err != nil || s.Cloud.TFE.RunTimeout.Value() != time.Hour {
 			t.Errorf("%s: %v, %v", isolation, err, s.Cloud.TFE.RunTimeout)
 		}
 	}

@@ -182,8 +182,7 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (Descriptor, error) {
 // CheckHandedOut reports whether the registry serves a manifest that it has, before its tag is
 // written: ErrDenied if a policy withholds it, for example because it is unsigned.
 func (r *Repo) CheckHandedOut(ctx context.Context, d digest.Digest) error {
-	_, err := r.Resolve(ctx, d.String())
-	if WithheldByPolicy(err) {
+	if _, err := r.Resolve(ctx, d.String()); WithheldByPolicy(err) {
 		return fmt.Errorf("the registry accepts this but does not serve it: %w", err)
 	}
 	return nil // any other error is reported by later reads

@@ -140,8 +140,7 @@ func TestTagPages(t *testing.T) {
 			for _, tag := range []string{"a", "b", "c", "d", "e"} {
 				must.Succeed(t, r.PutTag(t.Context(), tag, m))
 			}
-			l := must.Get(r.Snapshot(t.Context()))(t)
-			if len(l.Tags) != 5 || l.Pages != test.pages {
+			if l := must.Get(r.Snapshot(t.Context()))(t); len(l.Tags) != 5 || l.Pages != test.pages {
 				t.Errorf("got %d tags on %d pages, want 5 on %d", len(l.Tags), l.Pages, test.pages)
 			}
 		})
@@ -151,8 +150,7 @@ func TestTagPages(t *testing.T) {
 func TestCachedList(t *testing.T) {
 	r := newRepo(t, ocitest.New(t, ocitest.Quirks{CachedList: true}), oci.Options{})
 	mustPush(t, r, "a", "cached")
-	l, err := r.Snapshot(t.Context())
-	if err != nil || !l.Cached {
+	if l, err := r.Snapshot(t.Context()); err != nil || !l.Cached {
 		t.Errorf("cached %v, %v; want true", l.Cached, err)
 	}
 }

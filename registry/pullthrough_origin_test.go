@@ -43,8 +43,7 @@ func TestPullThroughLyingOrigin(t *testing.T) {
 		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
 	edit := func(resp *http.Response, f func([]byte) []byte) {
-		body, err := io.ReadAll(resp.Body)
-		if err == nil {
+		if body, err := io.ReadAll(resp.Body); err == nil {
 			replace(resp, f(body))
 		}
 	}

@@ -327,8 +327,7 @@ func TestTofuLogin(t *testing.T) {
 					if direct != strings.HasPrefix(at, i.URL) || direct && !strings.Contains(at, "scope=openid+okara") {
 						t.Errorf("the tool sends the browser to %s", at)
 					}
-					resp, err := browser.Get(at)
-					if err == nil {
+					if resp, err := browser.Get(at); err == nil {
 						resp.Body.Close()
 					} else if !strings.Contains(err.Error(), "http://localhost:100") { // a tool that has its code may exit during the answer
 						t.Error(err)

@@ -176,8 +176,7 @@ func (p pruner) sharedTest(ctx context.Context, tags []string) (func(oci.Descrip
 	}
 	var found []oci.Descriptor
 	for _, tag := range append(look, p.names.pointerTag()) {
-		d, err := p.manifests.repo.Resolve(ctx, tag)
-		if err == nil {
+		if d, err := p.manifests.repo.Resolve(ctx, tag); err == nil {
 			found = append(found, d)
 		} else if !errors.Is(err, oci.ErrNotFound) {
 			return nil, err

@@ -45,8 +45,7 @@ func FuzzWithSerial(f *testing.F) {
 			return
 		}
 		lineage, _, _ := Meta([]byte(state))
-		l, serial, ok := Meta(got)
-		if !ok || serial != 77 || l != lineage {
+		if l, serial, ok := Meta(got); !ok || serial != 77 || l != lineage {
 			t.Errorf("%q became %q: %q, %d, %v", state, got, l, serial, ok)
 		}
 	})

@@ -35,8 +35,7 @@ func TestVerdict(t *testing.T) {
 	if !errors.Is(err, statebackend.ErrUnsafe) || !strings.Contains(err.Error(), want.Reason) || !strings.Contains(states.Remedy(err), "unsafe_locking") {
 		t.Errorf("lock: %v", err)
 	}
-	n := c.Take()
-	if n["PUT manifest"]+n["POST upload"] > 0 {
+	if n := c.Take(); n["PUT manifest"]+n["POST upload"] > 0 {
 		t.Errorf("a refused lock wrote: %v", n)
 	}
 	mustUnlock(t, mustLock(t, newStore(t, host, nil, statebackend.Options{UnsafeLocking: true}), "prod", "override"))

@@ -160,8 +160,7 @@ func (rt *runsTest) start(t *testing.T) run.Handle {
 func (rt *runsTest) end(t *testing.T, h run.Handle) run.Status {
 	t.Helper()
 	for {
-		st := must.Get(rt.local.Observe(t.Context(), rt.spec, h))(t)
-		if st.State != run.Running {
+		if st := must.Get(rt.local.Observe(t.Context(), rt.spec, h))(t); st.State != run.Running {
 			return st
 		}
 		time.Sleep(20 * time.Millisecond)

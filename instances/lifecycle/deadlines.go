@@ -240,8 +240,7 @@ func (d *Document) fillEvents(t Templates) []Event {
 		return events
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.Records)) {
-		r := d.Records[id]
-		if r.isUnclaimed() && r.Phase.Live() && !pooled[r.Template] {
+		if r := d.Records[id]; r.isUnclaimed() && r.Phase.Live() && !pooled[r.Template] {
 			pooled[r.Template] = true
 			events = append(events, Fill{Name: r.Template})
 		}

@@ -39,8 +39,7 @@ func TestDocumentRoundTrip(t *testing.T) {
 	w := allPhases(t)
 	first := must.Get(lifecycle.Encode(w.d))(t)
 	d := must.Get(lifecycle.Decode(first))(t)
-	second, err := lifecycle.Encode(d)
-	if err != nil || !bytes.Equal(first, second) {
+	if second, err := lifecycle.Encode(d); err != nil || !bytes.Equal(first, second) {
 		t.Errorf("%v\n%s\n%s", err, first, second)
 	}
 	if v := lifecycle.Check(d); len(v) > 0 {

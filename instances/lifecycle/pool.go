@@ -75,8 +75,7 @@ func fillPool(tx *tx, e Fill) {
 
 // revisePool records what members are made of. A change resumes a paused pool.
 func revisePool(tx *tx, name, revision string) {
-	p := tx.doc.Pools[name]
-	if p != nil && p.Revision == revision {
+	if p := tx.doc.Pools[name]; p != nil && p.Revision == revision {
 		return
 	}
 	mine := tx.editPool(name)
@@ -167,8 +166,7 @@ func (p *Pool) hasState() bool { return p.Revision != "" || p.Paused != "" || p.
 
 // tidyPool deletes a pool that has nothing to remember.
 func tidyPool(tx *tx, name string) {
-	p := tx.doc.Pools[name]
-	if p != nil && !p.hasState() && len(p.Notices) == 0 {
+	if p := tx.doc.Pools[name]; p != nil && !p.hasState() && len(p.Notices) == 0 {
 		delete(tx.editPools(), name)
 	}
 }

@@ -149,8 +149,7 @@ func (d *Document) countOf(template string) int {
 // checkTemplateLimit refuses one more instance of a template that is at its limit.
 func checkTemplateLimit(tx *tx, t *template.Template) error {
 	limit := t.Limit()
-	n := tx.doc.countOf(t.Name)
-	if limit > 0 && n >= limit {
+	if n := tx.doc.countOf(t.Name); limit > 0 && n >= limit {
 		return &QuotaError{Limit: limit, Used: n, What: "template " + t.Name, Of: t.Name}
 	}
 	return nil

@@ -65,8 +65,7 @@ func TestQuotas(t *testing.T) {
 				n++
 				continue
 			}
-			q, ok := errors.AsType[*lifecycle.QuotaError](err)
-			if !ok || q.Used != q.Limit {
+			if q, ok := errors.AsType[*lifecycle.QuotaError](err); !ok || q.Used != q.Limit {
 				t.Fatal(err)
 			}
 			text = err.Error()
@@ -272,8 +271,7 @@ func TestPoolPauses(t *testing.T) {
 		}
 	}
 	must.Equal(t, "kept as evidence", len(w.all(lifecycle.Failed)), 1)
-	p := w.d.Pools["sandbox/pool"]
-	if p.Failures < 3 || p.Paused != "members failed: no such image" {
+	if p := w.d.Pools["sandbox/pool"]; p.Failures < 3 || p.Paused != "members failed: no such image" {
 		t.Errorf("%+v", p)
 	}
 	w.advance(2 * time.Hour)

@@ -404,8 +404,7 @@ func (r *Run) outstandingEffects(ref Ref) []Effect {
 // QueuePosition returns the place of an instance's run in the queue, from 1, as of the last commit;
 // 0: it does not wait there. Limits per owner may change the order.
 func (d *Document) QueuePosition(id string) int {
-	r := d.Records[id]
-	if r == nil || !r.Run.isWaiting() {
+	if r := d.Records[id]; r == nil || !r.Run.isWaiting() {
 		return 0
 	}
 	return 1 + slices.IndexFunc(d.readQueue(d.Clock.At).waiting, func(w *Record) bool { return w.ID == id })

@@ -85,8 +85,7 @@ func (w *world) serve(e lifecycle.Event) { w.t.Helper(); w.must(lifecycle.Actor{
 
 func (w *world) refused(a lifecycle.Actor, e lifecycle.Event, want error, text string) {
 	w.t.Helper()
-	_, err := w.try(a, e)
-	if !errors.Is(err, want) || text != "" && err.Error() != text {
+	if _, err := w.try(a, e); !errors.Is(err, want) || text != "" && err.Error() != text {
 		w.t.Errorf("%T: got %v, want %v (%s)", e, err, want, text)
 	}
 }

@@ -91,8 +91,7 @@ func TestWorkspaceApply(t *testing.T) {
 	}
 	w.end(id, good)
 	w.ended(id, n, lifecycle.Done)
-	r := w.want(id, lifecycle.Ready)
-	if r.Applied || !r.ExpiresAt.IsZero() || len(r.Notices) > 0 {
+	if r := w.want(id, lifecycle.Ready); r.Applied || !r.ExpiresAt.IsZero() || len(r.Notices) > 0 {
 		t.Errorf("a workspace is no instance: %+v", r)
 	}
 }

@@ -156,8 +156,7 @@ func textsObject(m map[string]string) cty.Value {
 // readExpressions reads inputs and connection, whose strings are templates in both syntaxes.
 func (r *templateReader) readExpressions(t *Template, b templateBlock) {
 	if b.Inputs != nil {
-		pairs, diags := hcl.ExprMap(b.Inputs.Expr)
-		if diags.HasErrors() {
+		if pairs, diags := hcl.ExprMap(b.Inputs.Expr); diags.HasErrors() {
 			r.failAt(b.Inputs.Range, "inputs is an object: the names of the module's inputs, and what they are")
 		} else if raw, err := encodeJSON(r.object(pairs)); err != nil {
 			r.failAt(b.Inputs.Range, "inputs: %v", err)

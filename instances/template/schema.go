@@ -154,8 +154,7 @@ func (s *Schema) CheckUpdate(have, change map[string]json.RawMessage, ready bool
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(change)) {
 		merged[name] = change[name]
-		p, ok := s.parameters[name]
-		if !ok || p.Update || !ready {
+		if p, ok := s.parameters[name]; !ok || p.Update || !ready {
 			continue // CheckParameters refuses unknown parameters
 		}
 		before, given := have[name]

@@ -240,8 +240,7 @@ func unaskedParameters(conditions []condition, values map[string]any) map[string
 	out := map[string]bool{}
 	for _, c := range conditions {
 		for name, s := range c.holds {
-			value, ok := values[name]
-			if !ok || out[name] || len(s.Validate(value)) > 0 {
+			if value, ok := values[name]; !ok || out[name] || len(s.Validate(value)) > 0 {
 				out[c.of] = true
 			}
 		}

@@ -172,8 +172,7 @@ func TestCanonical(t *testing.T) {
 		}
 		must.Match(t, "value", second, first)
 		before, _ := first.Digest()
-		two, _ := second.Digest()
-		if before != two || len(before) != len("sha256:")+64 {
+		if two, _ := second.Digest(); before != two || len(before) != len("sha256:")+64 {
 			t.Errorf("digests %s, %s", before, two)
 		}
 		changed := *first

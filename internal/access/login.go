@@ -72,8 +72,7 @@ func (l *Login) validate() error {
 	case l.Direct:
 		return nil
 	}
-	u, err := url.Parse(l.PublicURL)
-	if err != nil || u.Host == "" {
+	if u, err := url.Parse(l.PublicURL); err != nil || u.Host == "" {
 		return errors.New("login: the public URL of this server is required")
 	}
 	return nil

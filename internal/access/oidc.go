@@ -418,8 +418,7 @@ func (r Rule) matchesIdentity(id identity) bool {
 		return false
 	}
 	for name, glob := range r.Claims {
-		value, ok := claimText(id.Claims[name])
-		if !ok || !addr.Match(glob, value) {
+		if value, ok := claimText(id.Claims[name]); !ok || !addr.Match(glob, value) {
 			return false
 		}
 	}

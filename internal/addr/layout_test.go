@@ -185,8 +185,7 @@ func FuzzLayout(f *testing.F) {
 			if p.Hostname != "" {
 				name, kind = l.MirrorOf(p), addr.KindMirror
 			}
-			item, ok := l.Parse(name)
-			if !ok || item.Kind != kind || item.Provider != p {
+			if item, ok := l.Parse(name); !ok || item.Kind != kind || item.Provider != p {
 				t.Errorf("%v -> %s -> %+v", p, name, item)
 			}
 		}

@@ -57,8 +57,7 @@ func parseHost(s string) (string, error) {
 	const what = "provider host"
 	name, port, hasPort := strings.Cut(s, ":")
 	ascii, err := idna.Lookup.ToASCII(name)
-	again, err2 := idna.Lookup.ToASCII(ascii)
-	if err != nil || err2 != nil || again != ascii { // some code points do not survive the round trip
+	if again, err2 := idna.Lookup.ToASCII(ascii); err != nil || err2 != nil || again != ascii { // some code points do not survive the round trip
 		return "", syntaxError(what, s, "not a host name")
 	}
 	if p := (alphabet{"-.", `only letters, digits and "-" or "." between them are allowed`}).whyInvalid(ascii); p != "" {

@@ -38,8 +38,7 @@ func TestParseVersion(t *testing.T) {
 		" 1.2.3":                            "not a semantic version",
 		"1.2.3-" + strings.Repeat("a", 200): "at most 128",
 	} {
-		v, err := addr.ParseVersion(in)
-		if err == nil || !strings.Contains(err.Error(), want) {
+		if v, err := addr.ParseVersion(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseVersion(%q) = %q, %v, want an error with %q", in, v, err, want)
 		}
 	}
@@ -178,8 +177,7 @@ func TestPhantom(t *testing.T) {
 		"1": "1.0.0", "1.2": "1.2.0", "20240101": "20240101.0.0", "01.2.3": "1.2.3",
 		"1.2.3": "", "1.2.3_b": "", "1.2.3-linux_amd64": "", "latest": "", "v1.2.3": "", "okara-status-1767225600000-0123456789abcdef": "",
 	} {
-		got, ok := addr.Phantom(tag)
-		if got != want || ok != (want != "") {
+		if got, ok := addr.Phantom(tag); got != want || ok != (want != "") {
 			t.Errorf("Phantom(%q) = %q, %v, want %q", tag, got, ok, want)
 		}
 	}

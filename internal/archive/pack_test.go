@@ -146,8 +146,7 @@ func TestPackLeavesNothingAfterAnError(t *testing.T) {
 	if _, err := tree.Pack(t.Context(), dir); err == nil {
 		t.Error("want an error")
 	}
-	left, err := os.ReadDir(dir)
-	if err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

@@ -170,8 +170,7 @@ func TestQuery(t *testing.T) {
 		"action=publish&kind=module&address=net&actor=anna": true, "action=publish&kind=state": false,
 	} {
 		v := must.Get(url.ParseQuery(query))(t)
-		q, err := ParseQuery(v)
-		if err != nil || q.matchesEntry(e) != want {
+		if q, err := ParseQuery(v); err != nil || q.matchesEntry(e) != want {
 			t.Errorf("%q fits: %t, %v", query, !want, err)
 		}
 	}
@@ -233,8 +232,7 @@ func TestOlder(t *testing.T) {
 	}
 	must.Succeed(t, p.own.writeParts(t.Context()))
 	other := newProcess(t, r, nil, func() time.Time { return now })
-	v := other.look(t)
-	if v.Older == 0 || len(v.Entries) > maxHeld || v.Unreadable != 0 {
+	if v := other.look(t); v.Older == 0 || len(v.Entries) > maxHeld || v.Unreadable != 0 {
 		t.Fatalf("%d parts fell out of memory, %d entries are there", v.Older, len(v.Entries))
 	}
 	seen := map[string]bool{}

@@ -70,8 +70,7 @@ func TestParseAuditTag(t *testing.T) {
 		"audit-20260103-0123456789abcdef-1": false, "audit-20260103-0123456789abcdef-10000": false, "audit-20261303-0123456789abcdef-0001": false,
 		"audit-20260103-0123456789ABCDEF-0001": false, "xaudit-20260103-0123456789abcdef-0001": false, "count-20260103-0123456789abcdef": false,
 	} {
-		got, ok := auditlog.ParseAuditTag(tag)
-		if ok != want || ok && got.String() != tag {
+		if got, ok := auditlog.ParseAuditTag(tag); ok != want || ok && got.String() != tag {
 			t.Errorf("%s: %v %t", tag, got, ok)
 		}
 	}

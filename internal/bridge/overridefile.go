@@ -31,8 +31,7 @@ const maxTries = 100
 func openOverride(dir string, text []byte) (*overrideFile, error) {
 	f := &overrideFile{path: filepath.Join(dir, overrideName), text: text}
 	for range maxTries {
-		done, err := f.tryOnce()
-		if done || err != nil {
+		if done, err := f.tryOnce(); done || err != nil {
 			return f, err
 		}
 	}

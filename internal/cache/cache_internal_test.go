@@ -96,8 +96,7 @@ func TestCacheFailing(t *testing.T) {
 
 func mustGet(t *testing.T, c *Cache[int], p Policy, load Loader[int], want int) {
 	t.Helper()
-	got, err := c.Get(t.Context(), "k", p, load)
-	if err != nil || got != want {
+	if got, err := c.Get(t.Context(), "k", p, load); err != nil || got != want {
 		t.Fatalf("got %d, %v; want %d", got, err, want)
 	}
 }

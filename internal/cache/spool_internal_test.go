@@ -115,8 +115,7 @@ func TestSpoolWrong(t *testing.T) {
 			if _, err := s.Readable(t.Context(), 0); !errors.Is(err, tt.want) {
 				t.Errorf("a reader hears %v, want %v", err, tt.want)
 			}
-			left, err := os.ReadDir(dir)
-			if err != nil || len(left) != 0 {
+			if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
 		})

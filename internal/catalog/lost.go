@@ -106,8 +106,7 @@ func (m *lostVersions) lostIn(repository string) map[addr.Version][]string {
 func dropLost(ctx context.Context, c *Catalog, r *oci.Repo, repository string, l *Versions) (back bool) {
 	for v, all := range c.lost.lostIn(repository) {
 		for _, lost := range all {
-			err := checkStillLost(ctx, r, l, v, lost)
-			if err == nil {
+			if err := checkStillLost(ctx, r, l, v, lost); err == nil {
 				back = true
 				c.lost.removeLost(repository, v, lost)
 				c.lost.blobs.ForgetSize(repository, lost)

@@ -39,8 +39,7 @@ func TestState(t *testing.T) {
 			t.Fatalf("a second lock: %v, want LockedError of a-1", err)
 		}
 		must.Succeed(t, lock.Unlock(ctx))
-		got, _, err := b.Get(ctx, "default")
-		if err != nil || string(got) != string(state(2)) {
+		if got, _, err := b.Get(ctx, "default"); err != nil || string(got) != string(state(2)) {
 			t.Fatalf("Get: %s, %v", got, err)
 		}
 		takeOver(t, a, b)

@@ -134,8 +134,7 @@ func TestAHeldRequest(t *testing.T) {
 
 func readParts(ctx context.Context, r *oci.Repo) map[string]string {
 	parts := map[string]string{}
-	m, err := r.Fetch(ctx, "1.2.3")
-	if err == nil {
+	if m, err := r.Fetch(ctx, "1.2.3"); err == nil {
 		index, _ := artifact.ParseProviderIndex(m)
 		for _, p := range index.Platforms {
 			parts[p.Platform.String()] = p.Zh

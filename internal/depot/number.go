@@ -75,8 +75,7 @@ func (l *Listing) hide() {
 	}
 	first := map[addr.Version]addr.Version{}
 	consider := func(v addr.Version) {
-		have, ok := first[v.Number()]
-		if !ok || l.publishedBefore(v, have) {
+		if have, ok := first[v.Number()]; !ok || l.publishedBefore(v, have) {
 			first[v.Number()] = v
 		}
 	}
@@ -243,8 +242,7 @@ func readRecords(ctx context.Context, l *Listing, v addr.Version) (records []evi
 	}
 	for i, was := range records {
 		if l.Kind == addr.KindModule && len(was.Content) == recordsNoFolder {
-			m, err := l.Repository.Fetch(ctx, was.Subject.String())
-			if err == nil {
+			if m, err := l.Repository.Fetch(ctx, was.Subject.String()); err == nil {
 				records[i].Content = fixedContent(m)
 			} else if !errors.Is(err, oci.ErrNotFound) {
 				return nil, err

@@ -351,8 +351,7 @@ func (w *crashWorld) checkRest() {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // the process may end meanwhile
 		w.t.Errorf("process %d is left: %q", pid, line)
 	}
-	left, err := filepath.Glob(w.path("storage", "runs", "*", "*"))
-	if err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(w.path("storage", "runs", "*", "*")); err != nil || len(left) > 0 {
 		w.t.Errorf("folders of runs are left: %v, %v", left, err)
 	}
 	w.checkSecrets()

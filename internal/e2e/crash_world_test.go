@@ -164,8 +164,7 @@ const crashLimit = 15 * time.Minute
 
 func until(what string, done func() (bool, error)) error {
 	for end := time.Now().Add(crashLimit); ; time.Sleep(50 * time.Millisecond) {
-		ok, err := done()
-		if ok || err != nil {
+		if ok, err := done(); ok || err != nil {
 			return err
 		}
 		if time.Now().After(end) {

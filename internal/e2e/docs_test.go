@@ -104,8 +104,7 @@ func (s tools) runPage(t *testing.T, blocks [][]string) {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.N(20000)))
-		if err == nil {
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.N(20000))); err == nil {
 			defer l.Close()
 			return l.Addr().String()
 		}

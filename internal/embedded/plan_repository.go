@@ -237,8 +237,7 @@ func (p *plan) removePast(index, present string) error {
 		if "sha256:"+e.Name() == present {
 			continue
 		}
-		info, err := e.Info()
-		if err == nil && !p.isYoung(info.ModTime()) {
+		if info, err := e.Info(); err == nil && !p.isYoung(info.ModTime()) {
 			p.remove = append(p.remove, filepath.Join(index, e.Name()))
 		}
 	}

@@ -28,8 +28,7 @@ func TempDir(parent string) (dir string, done func() error, err error) {
 	}
 	CleanUp(parent)
 	for range maxTries {
-		d, ok, err := tryDir(parent)
-		if ok || err != nil {
+		if d, ok, err := tryDir(parent); ok || err != nil {
 			return filepath.Join(d.path, filesName), d.close, err
 		}
 	}

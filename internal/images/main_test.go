@@ -56,8 +56,7 @@ func TestImages(t *testing.T) {
 		must.Succeed(t, buildImages(t.Context(), ko, files[i], "1.2.3"))
 	}
 	a, errA := os.ReadFile(files[0])
-	b, errB := os.ReadFile(files[1])
-	if errA != nil || errB != nil || !bytes.Equal(a, b) {
+	if b, errB := os.ReadFile(files[1]); errA != nil || errB != nil || !bytes.Equal(a, b) {
 		t.Fatalf("two builds differ: %d and %d bytes, %v, %v", len(a), len(b), errA, errB)
 	}
 	f := must.Get(bundle.Open(files[0]))(t)

@@ -177,8 +177,7 @@ func (im *kubeImport) addObject(d openDepot) {
 
 // noteComment adds a comment. Text from the manifest is reduced to one line.
 func (o *kubeObject) noteComment(format string, args ...any) {
-	line := text.Line(fmt.Sprintf(format, args...))
-	if !slices.Contains(o.notes, line) {
+	if line := text.Line(fmt.Sprintf(format, args...)); !slices.Contains(o.notes, line) {
 		o.notes = append(o.notes, line)
 	}
 }

@@ -264,8 +264,7 @@ func lateList(h http.Handler, n int) http.Handler {
 func halfLinks(h http.Handler, n int) http.Handler {
 	half := countdown{left: map[string]int{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := parsePlace(r.URL.Path)
-		if blobArrives(r, p) {
+		if p := parsePlace(r.URL.Path); blobArrives(r, p) {
 			half.set(p.name, n)
 		} else if r.Method == http.MethodPut && p.kind == "manifest" && half.take(p.name) {
 			sendRefusal(w, http.StatusBadRequest, "DIGEST_INVALID", "provided digest did not match uploaded content", "MANIFEST_BLOB_UNKNOWN", "blob unknown to registry")

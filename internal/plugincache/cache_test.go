@@ -84,8 +84,7 @@ func TestShare(t *testing.T) {
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o077 != 0 {
 		t.Errorf("others may look into the cache: %v %v", info.Mode(), err)
 	}
-	kept, err := filepath.Glob(filepath.Join(dir, place, "*", "*"))
-	if len(kept) != 2 || err != nil {
+	if kept, err := filepath.Glob(filepath.Join(dir, place, "*", "*")); len(kept) != 2 || err != nil {
 		t.Error(kept, err)
 	}
 }

@@ -108,8 +108,7 @@ func TestPlaces(t *testing.T) {
 	names := tracked(t)
 	found := 0
 	for _, m := range quoted.FindAllStringSubmatch(string(read(t, "docs/architecture.md"))+string(read(t, "docs/adding.md")), -1) {
-		first, _, _ := strings.Cut(m[1], "/")
-		if !slices.Contains(top, first) {
+		if first, _, _ := strings.Cut(m[1], "/"); !slices.Contains(top, first) {
 			continue // not a path
 		}
 		found++

@@ -55,8 +55,7 @@ func TestShowsPage(t *testing.T) {
 		must.Succeed(t, os.WriteFile(showsPage, []byte(want), 0o644))
 		return
 	}
-	got := must.Get(os.ReadFile(showsPage))(t)
-	if string(got) != want {
+	if got := must.Get(os.ReadFile(showsPage))(t); string(got) != want {
 		t.Error("docs/tests.md is not what the comments \"Shows:\" of the tests say: run make docs")
 	}
 }

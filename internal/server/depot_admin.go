@@ -81,8 +81,7 @@ func (k *depotAdmin) readView(ctx context.Context) (*web.DepotView, error) {
 	}
 	known := map[string]bool{}
 	if k.runner != nil {
-		set, err := supply.ReadSet(k.runner.file)
-		if err != nil {
+		if set, err := supply.ReadSet(k.runner.file); err != nil {
 			v.Problem = err.Error()
 		} else {
 			v.Entries = declaredEntries(set)

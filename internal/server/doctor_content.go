@@ -17,8 +17,7 @@ import (
 func endFindings(m map[string][]sample, certificate, now time.Time) (all []web.Finding) {
 	keys := m["okara_key_expiry_seconds"]
 	for _, s := range keys {
-		end := time.Unix(int64(s.value), 0)
-		if end.Sub(now) < soon {
+		if end := time.Unix(int64(s.value), 0); end.Sub(now) < soon {
 			all = append(all, endingFinding("Key "+s.labels["key"]+" of "+s.labels["address"], end, now,
 				"Tools refuse a provider whose key has expired.", "Sign the versions with a new key, and publish them again."))
 		}

@@ -84,8 +84,7 @@ func originFindings(m map[string][]sample) (all []web.Finding) {
 // countFailures counts requests without an answer, or with the status 429 or 5xx.
 func countFailures(requests []sample) (n int) {
 	for _, s := range requests {
-		code, err := strconv.Atoi(s.labels["code"])
-		if err != nil || code == 429 || code >= 500 {
+		if code, err := strconv.Atoi(s.labels["code"]); err != nil || code == 429 || code >= 500 {
 			n += int(s.value)
 		}
 	}

@@ -125,8 +125,7 @@ func (a *Answer) Write(w http.ResponseWriter, r *http.Request, cacheControl stri
 // takesGzip reports whether Accept-Encoding has gzip, reading no more of it than that.
 func takesGzip(header string) bool {
 	for candidate := range strings.SplitSeq(header, ",") {
-		coding, weight, _ := strings.Cut(candidate, ";")
-		if strings.TrimSpace(coding) == "gzip" {
+		if coding, weight, _ := strings.Cut(candidate, ";"); strings.TrimSpace(coding) == "gzip" {
 			q, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(weight), "q="), 64)
 			return err != nil || q > 0
 		}

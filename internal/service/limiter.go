@@ -95,8 +95,7 @@ func (l *Limiter[C]) release(client C, weight int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used -= weight
-	own := l.by[client]
-	if own.count == 1 {
+	if own := l.by[client]; own.count == 1 {
 		delete(l.by, client)
 	} else {
 		l.by[client] = usage{own.count - 1, own.used - weight}

@@ -76,8 +76,7 @@ func (t *tuner) afterCollection() {
 		return
 	}
 	now := gcPercent(readMetric("/gc/heap/live:bytes"))
-	before := int(readMetric("/gc/gogc:percent"))
-	if 4*max(now-before, before-now) > before {
+	if before := int(readMetric("/gc/gogc:percent")); 4*max(now-before, before-now) > before {
 		debug.SetGCPercent(now)
 	}
 	runtime.AddCleanup(new([16]byte), (*tuner).afterCollection, t)

@@ -137,8 +137,7 @@ func SignECDSA(key *ecdsa.PrivateKey, payload []byte) ([]byte, error) {
 
 // VerifyECDSA verifies a signature made by SignECDSA or cosign.
 func VerifyECDSA(key *ecdsa.PublicKey, payload, signature []byte) error {
-	sum := sha256.Sum256(payload)
-	if !ecdsa.VerifyASN1(key, sum[:], signature) {
+	if sum := sha256.Sum256(payload); !ecdsa.VerifyASN1(key, sum[:], signature) {
 		return ErrBadSignature
 	}
 	return nil

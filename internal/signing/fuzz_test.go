@@ -18,8 +18,7 @@ func FuzzSums(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := signing.ParseSums(sums.Bytes())
-		if err != nil || !maps.Equal(sums, again) {
+		if again, err := signing.ParseSums(sums.Bytes()); err != nil || !maps.Equal(sums, again) {
 			t.Errorf("%q is read as %v and then as %v, %v", text, sums, again, err)
 		}
 	})

@@ -107,8 +107,7 @@ func TestWroteSeen(t *testing.T) {
 	for n := int64(1); n <= 2; n++ {
 		put(t, c, "shop", fmt.Sprintf(`{"version":4,"serial":%d,"lineage":"l"}`, n))
 		s.Wrote(t.Context(), "shop")
-		w, err := s.Workspace(t.Context(), "shop", "default")
-		if err != nil || w.Numbers[0] != n {
+		if w, err := s.Workspace(t.Context(), "shop", "default"); err != nil || w.Numbers[0] != n {
 			t.Errorf("after version %d: %+v, %v", n, w, err)
 		}
 	}

@@ -49,8 +49,7 @@ func (s *States) Document(ctx context.Context, name, workspace string, n int64) 
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.Version(ctx, name, workspace, n)
-	if err != nil || v.Digest == d.Version.Digest {
+	if v, err := s.Version(ctx, name, workspace, n); err != nil || v.Digest == d.Version.Digest {
 		return d, err
 	}
 	s.documents.Forget(key) // the keys or the repository under this name have changed

@@ -196,8 +196,7 @@ func (in Installed) checkSums(sums []byte) ([]string, error) {
 	if listed != in.Shasum {
 		return nil, fmt.Errorf("SHA256SUMS has %q for %s, the answer %s", listed, in.Filename, in.Shasum)
 	}
-	got := sha256.Sum256(in.Zip)
-	if hex.EncodeToString(got[:]) != in.Shasum {
+	if got := sha256.Sum256(in.Zip); hex.EncodeToString(got[:]) != in.Shasum {
 		return nil, fmt.Errorf("the archive is %x, announced was %s", got, in.Shasum)
 	}
 	return hashes, nil

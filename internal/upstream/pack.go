@@ -116,8 +116,7 @@ func (s *packSum) content(kind byte, size uint64) error {
 		}
 		n = head
 	}
-	rest, err := io.Copy(io.Discard, in)
-	if err != nil || n+rest != int64(size) {
+	if rest, err := io.Copy(io.Discard, in); err != nil || n+rest != int64(size) {
 		return badPack("object size mismatch")
 	}
 	return nil

@@ -104,8 +104,7 @@ func checkPackage(t *testing.T, pkg upstream.Package) {
 	t.Helper()
 	body := must.Get(pkg.Open(t.Context()))(t)
 	defer body.Close()
-	zip, err := io.ReadAll(body)
-	if err != nil || string(zip) != "zip bytes" {
+	if zip, err := io.ReadAll(body); err != nil || string(zip) != "zip bytes" {
 		t.Errorf("package %q, %v", zip, err)
 	}
 	got := [3]string{pkg.Filename, pkg.Zh, pkg.H1}
@@ -140,8 +139,7 @@ func TestNetworkMirror(t *testing.T) {
 	if err != nil || fmt.Sprint(versions) != "[1.0.0]" {
 		t.Fatalf("versions %v, %v", versions, err)
 	}
-	platforms, err := m.Platforms(t.Context(), p, versions[0])
-	if err != nil || len(platforms) != 1 {
+	if platforms, err := m.Platforms(t.Context(), p, versions[0]); err != nil || len(platforms) != 1 {
 		t.Fatalf("platforms %v, %v", platforms, err)
 	}
 	pkg := must.Get(m.Package(t.Context(), p, versions[0], linux))(t)

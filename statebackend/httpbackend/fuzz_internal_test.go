@@ -30,8 +30,7 @@ func FuzzPath(f *testing.F) {
 			}
 		}
 		again := "/state/" + url.PathEscape(name) + "/" + url.PathEscape(workspace)
-		n, w, err := parsePath(again)
-		if err != nil || n != name || w != workspace {
+		if n, w, err := parsePath(again); err != nil || n != name || w != workspace {
 			t.Errorf("%q gives %q and %q, and written again %q and %q, %v", path, name, workspace, n, w, err)
 		}
 	})

@@ -63,8 +63,7 @@ func TestCloseRemovesUploads(t *testing.T) {
 	t.Setenv("TMPDIR", dir)
 	r.must(200, "PUT", r.part(r.begin(), 1), "x")
 	must.Succeed(t, r.facade.Close())
-	left, err := os.ReadDir(dir)
-	if err != nil || len(left) != 0 {
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left %v, %v", left, err)
 	}
 }

@@ -56,8 +56,7 @@ func TestReadBody(t *testing.T) {
 			}
 			got, err := readBody(r, 100)
 			if tt.code != "" {
-				e, ok := errors.AsType[*s3Error](err)
-				if !ok || e.code != tt.code {
+				if e, ok := errors.AsType[*s3Error](err); !ok || e.code != tt.code {
 					t.Errorf("got %q, %v; want %s", got, err, tt.code)
 				}
 				return

@@ -151,8 +151,7 @@ func (f *Facade) Lease() (age, ttl time.Duration) {
 	f.locks.mu.Lock()
 	defer f.locks.mu.Unlock()
 	for _, l := range f.locks.own {
-		a, t := l.Lease()
-		if t > 0 && (ttl == 0 || t-a < ttl-age) {
+		if a, t := l.Lease(); t > 0 && (ttl == 0 || t-a < ttl-age) {
 			age = a
 			ttl = t
 		}

@@ -201,8 +201,7 @@ func TestConfigurationUpload(t *testing.T) {
 		"no archive": []byte("text"), "empty": {}, "link out": tarGz(t, tar.Header{Name: "x", Typeflag: tar.TypeSymlink, Linkname: "../y"}, ""),
 		"device": tarGz(t, tar.Header{Name: "x", Typeflag: tar.TypeChar}, ""), "parent": folder(t, "../x", ""),
 	} {
-		got := nobody.do(http.MethodPut, upload, b)
-		if got.status != http.StatusUnprocessableEntity {
+		if got := nobody.do(http.MethodPut, upload, b); got.status != http.StatusUnprocessableEntity {
 			t.Errorf("%s: status %d: %s", name, got.status, got.body)
 		}
 	}

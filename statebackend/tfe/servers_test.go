@@ -207,8 +207,7 @@ func (w *world) send(method, url, body string, header ...string) (status int, an
 		for i := 0; i+1 < len(header); i += 2 {
 			r.Header.Set(header[i], header[i+1])
 		}
-		resp, err := w.way.RoundTrip(r)
-		if err != nil {
+		if resp, err := w.way.RoundTrip(r); err != nil {
 			status = 0
 		} else {
 			status = resp.StatusCode

@@ -314,8 +314,7 @@ func TestChildHeld(t *testing.T) {
 		lost := tr.order.Spec.Ref
 		lock := must.Get(tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(lost)}))(t)
 		tr.order.Spec.Took = run.LockID(lost)
-		r, log := tr.run()
-		if r.Outcome != lifecycle.Done || r.Head < 100_000 {
+		if r, log := tr.run(); r.Outcome != lifecycle.Done || r.Head < 100_000 {
 			t.Errorf("report %+v\n%s", r, log)
 		}
 		if err := lock.Check(t.Context()); !errors.Is(err, statebackend.ErrLockLost) {

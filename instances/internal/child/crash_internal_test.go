@@ -228,8 +228,7 @@ func TestChildLeftover(t *testing.T) {
 				}))
 			}
 			tr.module(runtest.Script{}.Module())
-			r, log := tr.run()
-			if r.Outcome != lifecycle.Done || !strings.Contains(log, tt.log) {
+			if r, log := tr.run(); r.Outcome != lifecycle.Done || !strings.Contains(log, tt.log) {
 				t.Errorf("report %+v\n%s", r, log)
 			}
 			tr.WantState(tt.want)

@@ -252,8 +252,7 @@ func TestWorkspaceRun(t *testing.T) {
 		list := must.Get(repo.Snapshot(t.Context()))(t)
 		inputs := 0
 		for _, tag := range list.Tags { // when the last run began, ten had ended
-			at, ok := records.ParseInstanceTag(tag)
-			if at.Kind == records.TagInput {
+			if at, ok := records.ParseInstanceTag(tag); at.Kind == records.TagInput {
 				inputs++
 			} else if !ok || at.N < 4 {
 				t.Errorf("%s is left", tag)

@@ -60,8 +60,7 @@ func (r *Driver) beginAttempt(ctx context.Context, ref lifecycle.Ref, again bool
 	r.attempts[ref] = a
 	r.wg.Go(func() {
 		defer kill()
-		err := a.drive(ctx)
-		if err != nil && ctx.Err() == nil {
+		if err := a.drive(ctx); err != nil && ctx.Err() == nil {
 			r.o.Logger.WarnContext(ctx, "instances: an attempt is no longer tracked", "instance", ref.ID, "run", ref.N, "attempt", ref.Attempt, "error", err)
 		}
 		r.mu.Lock()

@@ -307,8 +307,7 @@ func TestStateLocked(t *testing.T) {
 		if n := w.count(); n > 5 {
 			t.Errorf("%d commits while it waits", n)
 		}
-		ready := w.until(t, rec.ID, time.Hour, lifecycle.Ready)
-		if len(ready.Conditions) > 0 {
+		if ready := w.until(t, rec.ID, time.Hour, lifecycle.Ready); len(ready.Conditions) > 0 {
 			t.Errorf("conditions %+v at the end", ready.Conditions)
 		}
 	})

@@ -24,8 +24,7 @@ type Accepted struct {
 func (l *Ledger) Accept(ctx context.Context, by string) (Accepted, error) {
 	l.book.findCurrent(ctx)
 	for {
-		a, err := l.acceptCurrent(ctx, by)
-		if !errors.Is(err, errMoved) {
+		if a, err := l.acceptCurrent(ctx, by); !errors.Is(err, errMoved) {
 			return a, err
 		}
 	}

@@ -115,8 +115,7 @@ func BenchmarkRollOver(b *testing.B) {
 			commits(20)
 		}
 		after := commits(100)
-		s := r.Status()
-		if s.Number != 2 {
+		if s := r.Status(); s.Number != 2 {
 			b.Fatalf("it is in repository %d at version %d", s.Number, s.Version)
 		}
 		reason := serve(b, r, lifecycle.Pause{Template: "sandbox/vpc", Reason: "the last"}).Pools["sandbox/vpc"].Paused

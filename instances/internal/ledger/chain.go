@@ -80,8 +80,7 @@ func (c *chain) findCurrent(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	p, _, err := readNewestPage(ctx, s)
-	if err == nil && p.Moved != nil && p.Moved.Number == n {
+	if p, _, err := readNewestPage(ctx, s); err == nil && p.Moved != nil && p.Moved.Number == n {
 		c.advance(n - 1)
 	}
 }

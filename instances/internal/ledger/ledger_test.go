@@ -205,8 +205,7 @@ func (r *replica) end() {
 
 func mustDo(t testing.TB, r *replica, name string, status int) {
 	t.Helper()
-	a, err := r.Do(t.Context(), create(name))
-	if err != nil || a.Status != status {
+	if a, err := r.Do(t.Context(), create(name)); err != nil || a.Status != status {
 		t.Errorf("create %s: %d, %v, want %d", name, a.Status, err, status)
 	}
 }

@@ -31,8 +31,7 @@ func FuzzPage(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%v in %s", err, once)
 		}
-		twice, err := again.encode()
-		if err != nil || !bytes.Equal(once, twice) {
+		if twice, err := again.encode(); err != nil || !bytes.Equal(once, twice) {
 			t.Errorf("%v\n%s\n%s", err, once, twice)
 		}
 	})

@@ -106,8 +106,7 @@ func TestClaims(t *testing.T) {
 						}
 						return
 					}
-					again, err := won(t, c, replicas)
-					if err != nil || again != id {
+					if again, err := won(t, c, replicas); err != nil || again != id {
 						t.Errorf("%s got %s, and then %s, %v", owner, id, again, err)
 					}
 					mu.Lock()

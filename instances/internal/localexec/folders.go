@@ -207,8 +207,7 @@ func cleanUpFolders(l *Local) error {
 		case m.Host != l.here.Host, sandbox.FindErrored(dir) != "":
 			keep = keepErrored
 		}
-		info, err := os.Lstat(dir)
-		if err != nil || time.Since(info.ModTime()) < keep {
+		if info, err := os.Lstat(dir); err != nil || time.Since(info.ModTime()) < keep {
 			return err
 		}
 		return removeAttempt(dir)

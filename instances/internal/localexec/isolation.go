@@ -198,8 +198,7 @@ func canReach(name string, uid int) (string, bool) {
 	if first, ok := canReach(dir, uid); !ok {
 		return first, false
 	}
-	info, err := os.Stat(dir)
-	if err != nil || info.Mode().Perm()&0o001 == 0 && !ownedBy(info, uid) {
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o001 == 0 && !ownedBy(info, uid) {
 		return dir, false
 	}
 	return "", true

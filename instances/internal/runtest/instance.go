@@ -100,8 +100,7 @@ func (i *Instance) MustBeFree() {
 // WantState fails the test unless this is the current state.
 func (i *Instance) WantState(want string) {
 	i.T.Helper()
-	b, _, err := i.Store.Get(i.T.Context(), i.Spec.Workspace)
-	if err != nil || string(b) != want {
+	if b, _, err := i.Store.Get(i.T.Context(), i.Spec.Workspace); err != nil || string(b) != want {
 		i.T.Errorf("state %s, %v, want %s", b, err, want)
 	}
 }

@@ -164,8 +164,7 @@ func workDir() Dir { return Dir{".", os.Getenv("OKARA_RUN")} }
 
 // Store stores a state. On failure it writes the state to a file, like the tool.
 func (p Dir) Store(state string) error {
-	_, err := p.requestState(http.MethodPut, p.stateKey(), state)
-	if err != nil {
+	if _, err := p.requestState(http.MethodPut, p.stateKey(), state); err != nil {
 		fmt.Println(Failure("Failed to save state", err.Error()))
 		return errors.Join(err, os.WriteFile(filepath.Join(p.Module, "errored.tfstate"), []byte(state), 0o600))
 	}

@@ -141,8 +141,7 @@ func Remove(scratch string) error {
 }
 
 func removeIn(root *os.Root, name string) error {
-	err := root.RemoveAll(name)
-	if err == nil || !errors.Is(err, fs.ErrPermission) {
+	if err := root.RemoveAll(name); err == nil || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	makeWritable(root, name)

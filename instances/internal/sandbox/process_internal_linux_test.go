@@ -131,8 +131,7 @@ func FuzzParseStat(f *testing.F) {
 	f.Add([]byte("7 ()"))
 	f.Add([]byte(")("))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := parseStat(b)
-		if err == nil && p.state == 0 {
+		if p, err := parseStat(b); err == nil && p.state == 0 {
 			t.Errorf("%q: %+v", b, p)
 		}
 	})

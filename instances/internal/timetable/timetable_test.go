@@ -88,8 +88,7 @@ func TestReadRefuses(t *testing.T) {
 		{"0 20 * * *", "", "Europe/Nowhere", "timezone"}, {"0 20 * * *", "", "", "timezone"}, {"0 20 * * *", "", "Local", "timezone"}, {"", "", "../../etc/passwd", "timezone"},
 	} {
 		_, err := (&timetable.Schedule{Stop: c.stop, Start: c.start, Timezone: c.zone}).Read()
-		part, ok := errors.AsType[*timetable.Part](err)
-		if !ok || part.Name != c.part {
+		if part, ok := errors.AsType[*timetable.Part](err); !ok || part.Name != c.part {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

@@ -35,8 +35,7 @@ func TestBuild(t *testing.T) {
 		if os.Getenv("OKARA_UPDATE") != "" {
 			must.Succeed(t, os.WriteFile(golden, got.Bytes(), 0o644))
 		}
-		want := must.Get(os.ReadFile(golden))(t)
-		if !bytes.Equal(got.Bytes(), want) {
+		if want := must.Get(os.ReadFile(golden))(t); !bytes.Equal(got.Bytes(), want) {
 			t.Errorf("%s became\n%s", name, got.Bytes())
 		}
 	}
@@ -104,8 +103,7 @@ func TestBuildRefuses(t *testing.T) {
 		s := run(t, "small")
 		must.Succeed(t, yaml.UnmarshalStrict([]byte(c.change), &s))
 		_, err := fluxexec.Build(s)
-		e, ok := errors.AsType[*fluxexec.FieldError](err)
-		if !ok || e.Field != c.field {
+		if e, ok := errors.AsType[*fluxexec.FieldError](err); !ok || e.Field != c.field {
 			t.Errorf("%s: %v, want an error of %s", c.change, err, c.field)
 		}
 	}

@@ -32,8 +32,7 @@ func TestReleaseBuild(t *testing.T) {
 		if os.Getenv("OKARA_UPDATE") != "" {
 			must.Succeed(t, os.WriteFile(golden, got.Bytes(), 0o644))
 		}
-		want := must.Get(os.ReadFile(golden))(t)
-		if !bytes.Equal(got.Bytes(), want) {
+		if want := must.Get(os.ReadFile(golden))(t); !bytes.Equal(got.Bytes(), want) {
 			t.Errorf("%s became\n%s", name, got.Bytes())
 		}
 	}

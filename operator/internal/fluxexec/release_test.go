@@ -64,8 +64,7 @@ func isAccount(err error) bool {
 func ended(t *testing.T, step func() (bool, error)) {
 	t.Helper()
 	for range 5 {
-		gone := must.Get(step())(t)
-		if gone {
+		if gone := must.Get(step())(t); gone {
 			return
 		}
 	}

@@ -82,8 +82,7 @@ func (r *Runner) cleanRun(ctx context.Context, run *Run) (gone bool, err error) 
 	if !apierrors.IsForbidden(err) {
 		return gone, err
 	}
-	closed, failed := r.isClosed(ctx, run)
-	if closed || failed != nil {
+	if closed, failed := r.isClosed(ctx, run); closed || failed != nil {
 		return closed, failed
 	}
 	return false, err

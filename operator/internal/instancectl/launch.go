@@ -117,8 +117,7 @@ func (s *Store) makeInstance(ctx context.Context, c lifecycle.Command, e lifecyc
 		return lifecycle.Answer{}, writeFailure(id, err)
 	}
 	s.overlay.rememberWrite(o)
-	d, _, err := s.readAll(ctx)
-	if err == nil && d.Records[id] != nil {
+	if d, _, err := s.readAll(ctx); err == nil && d.Records[id] != nil {
 		answer.Record = d.Records[id]
 	}
 	return answer, nil

@@ -55,8 +55,7 @@ func restoreStatus(ctx context.Context, p *reconciliation, o *v1alpha1.Instance)
 	had.Status.Record = k.Record
 	had.Status.Snapshots = k.Snapshots
 	had.Status.Handled = k.Handled
-	r, _, err := recordIn(had)
-	if err != nil || r == nil || !ownedAs(p.c.Users, o, r) {
+	if r, _, err := recordIn(had); err != nil || r == nil || !ownedAs(p.c.Users, o, r) {
 		return err
 	}
 	*o = *had

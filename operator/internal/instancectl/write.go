@@ -85,8 +85,7 @@ func (p *reconciliation) reportFailed(key types.UID, o client.Object, err error)
 
 // retryIn makes the next reconcile come no later than the next try of an object.
 func (p *reconciliation) retryIn(key types.UID) {
-	wait := p.c.retries.Get(string(key))
-	if p.retry == 0 || wait < p.retry {
+	if wait := p.c.retries.Get(string(key)); p.retry == 0 || wait < p.retry {
 		p.retry = wait
 	}
 }

@@ -235,8 +235,7 @@ func TestHelmCancelled(t *testing.T) {
 	o.SetFinalizers(nil)
 	must.Succeed(t, s.Update(t.Context(), o))
 	for range 3 {
-		done := must.Get(s.exec.Release(t.Context(), s.a))(t)
-		if done {
+		if done := must.Get(s.exec.Release(t.Context(), s.a))(t); done {
 			s.gone("OCIRepository")
 			return
 		}

@@ -105,8 +105,7 @@ func abandonObject(ctx context.Context, x *object) (time.Duration, error) {
 // cleanUp removes what users were shown and the namespace of the run, then the object.
 func cleanUp(ctx context.Context, x *object) (time.Duration, error) {
 	for _, step := range []func(context.Context, *object) (bool, error){withdrawResults, releaseNamespace} {
-		gone, err := step(ctx, x)
-		if err != nil || !gone {
+		if gone, err := step(ctx, x); err != nil || !gone {
 			return time.Second, err
 		}
 	}

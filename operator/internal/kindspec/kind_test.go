@@ -61,8 +61,7 @@ func golden[O any](t *testing.T, name string, objects ...O) {
 	if os.Getenv("OKARA_UPDATE") != "" {
 		must.Succeed(t, os.WriteFile(file, got.Bytes(), 0o644))
 	}
-	want := must.Get(os.ReadFile(file))(t)
-	if !bytes.Equal(got.Bytes(), want) {
+	if want := must.Get(os.ReadFile(file))(t); !bytes.Equal(got.Bytes(), want) {
 		t.Errorf("%s became\n%s", name, got.Bytes())
 	}
 }

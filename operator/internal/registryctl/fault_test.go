@@ -143,8 +143,7 @@ func TestSecretsHaveToAgree(t *testing.T) {
 	var events eventsv1.EventList
 	must.Succeed(t, s.List(t.Context(), &events, client.InNamespace(s.ns)))
 	for what, v := range map[string]any{"status": m, "events": events, "Versions": s.versions()} {
-		text, err := json.Marshal(v)
-		if err != nil || strings.Contains(string(text), token) {
+		if text, err := json.Marshal(v); err != nil || strings.Contains(string(text), token) {
 			t.Errorf("%s show the token, or %v", what, err)
 		}
 	}

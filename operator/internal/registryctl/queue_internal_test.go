@@ -107,8 +107,7 @@ func TestStartsPerSecond(t *testing.T) {
 		q := newQueue()
 		begun := 0
 		for i := range 200 {
-			p := entryAt("a", i)
-			if q.ask(p, "o") {
+			if p := entryAt("a", i); q.ask(p, "o") {
 				begun++
 				q.release(p)
 			}

@@ -132,8 +132,7 @@ func ruleOf(o *v1alpha1.AccessRule) access.Rule {
 		rule.Claims[name] = string(glob)
 	}
 	for _, right := range o.Spec.Allow {
-		kind := strings.SplitN(string(right), ":", 3)
-		if len(kind) == 3 { // the schema requires three parts
+		if kind := strings.SplitN(string(right), ":", 3); len(kind) == 3 { // the schema requires three parts
 			rule.Allow = append(rule.Allow, rights.Scope{Action: rights.Action(kind[0]), Kind: rights.Kind(kind[1]), Glob: kind[2]})
 		}
 	}

@@ -51,8 +51,7 @@ func TestRegistryGoesAway(t *testing.T) {
 	if note := s.mustReport(m, v1alpha1.ReasonFailed); note != message || !strings.Contains(s.log.String(), "a run failed") {
 		t.Errorf("the condition says %q, the event %q, the log:\n%s", message, note, s.log.String())
 	}
-	list, _ := conditions(m)
-	if meta.FindStatusCondition(list, v1alpha1.ConditionStalled) != nil {
+	if list, _ := conditions(m); meta.FindStatusCondition(list, v1alpha1.ConditionStalled) != nil {
 		t.Errorf("%+v", list)
 	}
 }

@@ -198,8 +198,7 @@ func applyListing(ctx context.Context, r *entries, e *entry, f *found, v *v1alph
 	for _, an := range neededAnnouncements(is, v.Spec) {
 		an.Version = v.Spec.Version
 		an.Actor = actorName(v)
-		_, _, err := r.Depot.Announce(ctx, e.item, an)
-		if err != nil {
+		if _, _, err := r.Depot.Announce(ctx, e.item, an); err != nil {
 			return did, fmt.Errorf("%s version %s: %w", an.Action, v.Spec.Version, err)
 		}
 		did = true

@@ -74,8 +74,7 @@ func (r ring) signer(now time.Time) (jose.JSONWebKey, bool) {
 // rotate drops expired keys, and adds the next one when it is due.
 func (r ring) rotate(now time.Time) (ring, error) {
 	for len(r) > 1 {
-		at, ok := r.signsFrom(1)
-		if !ok || now.Before(at.Add(linger)) {
+		if at, ok := r.signsFrom(1); !ok || now.Before(at.Add(linger)) {
 			break
 		}
 		r = r[1:]

@@ -282,8 +282,7 @@ func (s *stateStore) underLock(ctx context.Context, workspace, operation string,
 	if err != nil {
 		return nil, err
 	}
-	h := s.locks.lockOf(p)
-	if h != nil {
+	if h := s.locks.lockOf(p); h != nil {
 		err = s.locks.guardWrite(func() error { return do(h.lock) })
 		if err == nil {
 			h.written.Store(true)

@@ -47,8 +47,7 @@ func FuzzVariable(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := parseLiteral(text)
-		if err == nil && !json.Valid(got) {
+		if got, err := parseLiteral(text); err == nil && !json.Valid(got) {
 			t.Errorf("%q is %s", text, got)
 		}
 	})
