@@ -3,7 +3,6 @@
 package credentials
 
 import (
-	"net/url"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/netaddr"
@@ -21,17 +20,13 @@ func Given(registry string, getenv func(string) string) []Setting {
 	}
 	server, err := netaddr.ParseServer(getenv("OKARA_SERVER"))
 	token := strings.TrimSpace(getenv("OKARA_TOKEN"))
-	if err == nil && token != "" && IsToken(token) && mayGetToken(server) {
+	// A token does not cross a network in clear text.
+	if err == nil && token != "" && IsToken(token) && (server.Scheme == "https" || netaddr.IsLoopback(server.Hostname())) {
 		given = append(given, Setting{
 			Origin: "variable OKARA_TOKEN, for OKARA_SERVER", Prefix: server.Host, Credential: oci.Credential{Username: "okara", Password: token},
 		})
 	}
 	return given
-}
-
-// mayGetToken reports whether a token would not cross a network in clear text.
-func mayGetToken(server *url.URL) bool {
-	return server.Scheme == "https" || netaddr.IsLoopback(server.Hostname())
 }
 
 // IsToken reports whether a text can be a token: one word that needs no quoting.

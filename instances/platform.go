@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -138,11 +137,8 @@ func (l *platform) launchedBefore(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	for tag, err := range queue.Tags(ctx) {
-		if errors.Is(err, oci.ErrNotFound) {
-			return false, nil
-		}
 		if err != nil {
-			return false, err
+			return false, oci.IgnoreNotFound(err)
 		}
 		if records.EntryInstance(tag) != "" {
 			return true, nil

@@ -65,8 +65,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestAllOrNothing has a token server that refuses a reader who also requests
-// push.
+// TestAllOrNothing has a token server that refuses a reader who also requests push.
 func TestAllOrNothing(t *testing.T) {
 	issuer := &ocitest.Issuer{Users: map[string]string{"u": "password", "reader": "password"}, Strict: true}
 	issuer.Allow = func(user, _, action string) bool { return user == "u" || user == "reader" && action == "pull" }
@@ -226,8 +225,7 @@ func TestIdentityToken(t *testing.T) {
 	mustPush(t, r, "v1", "identity")
 }
 
-// TestTokenAsPassword checks that a registry that requires a password gets a
-// token as one.
+// TestTokenAsPassword checks that a registry that requires a password gets a token as one.
 func TestTokenAsPassword(t *testing.T) {
 	r := newRepo(t, ocitest.New(t, ocitest.Quirks{Auth: &ocitest.Issuer{Users: map[string]string{"token": "a-secret"}, Basic: true}}), oci.Options{Credential: func(context.Context, string, string) (oci.Credential, error) {
 		return oci.Credential{RegistryToken: "a-secret"}, nil
@@ -235,9 +233,8 @@ func TestTokenAsPassword(t *testing.T) {
 	mustPush(t, r, "v1", "token")
 }
 
-// TestNewCredential checks that the credential function is called again when
-// the registry refuses an expired credential, and that the request then
-// succeeds.
+// TestNewCredential checks that the credential function is called again when the registry refuses
+// an expired credential, and that the request then succeeds.
 func TestNewCredential(t *testing.T) {
 	issuer := &ocitest.Issuer{Users: map[string]string{"u": "second"}, Basic: true}
 	var calls, rejected atomic.Int32
@@ -291,8 +288,7 @@ func TestCredentialComesBack(t *testing.T) {
 	}
 }
 
-// TestNewCredentialParallel lets a credential expire during many parallel
-// requests.
+// TestNewCredentialParallel lets a credential expire during many parallel requests.
 func TestNewCredentialParallel(t *testing.T) {
 	for _, basic := range []bool{true, false} {
 		issuer := &ocitest.Issuer{Users: map[string]string{"u": "new", "old": "old"}, Basic: basic}

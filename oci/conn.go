@@ -208,7 +208,7 @@ func isRefusal(ctx context.Context, err error) bool {
 }
 
 func (k *conn) sendOnce(ctx context.Context, q request) (*http.Response, error) {
-	x := newExchange()
+	x := &exchange{blocked: slices.Clone(blockedRealms())}
 	req, err := k.newRequest(context.WithValue(ctx, exchangeKey{}, x), q)
 	if err != nil {
 		return nil, err

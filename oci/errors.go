@@ -38,6 +38,14 @@ var (
 	ErrUncertain = errors.New("outcome unknown")
 )
 
+// IgnoreNotFound returns an error unless it says that what was asked for is not there.
+func IgnoreNotFound(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
 // Unsupported returns an ErrUnsupported without its text: the limit is this program's.
 func Unsupported(format string, a ...any) error { return limitError{fmt.Errorf(format, a...)} }
 
@@ -140,16 +148,11 @@ func (s *session) responseError(resp *http.Response) error {
 	case resp.StatusCode == http.StatusUnauthorized:
 		e.accepted = func() bool { return s.isSenderKnown(resp) }
 	}
-	if uncertainAnswer(resp) {
+	// A gateway's 502 or 504 says nothing about what is behind it.
+	if resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented && changesTag(resp.Request) {
 		return fmt.Errorf("%w: %w", ErrUncertain, e)
 	}
 	return e
-}
-
-// uncertainAnswer is true for a server error on a request that must not be repeated: a gateway's
-// 502 or 504 says nothing about what is behind it.
-func uncertainAnswer(resp *http.Response) bool {
-	return resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented && changesTag(resp.Request)
 }
 
 func sentinelFor(resp *http.Response, codes []string, html bool) error {

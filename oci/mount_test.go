@@ -80,9 +80,8 @@ func TestMount(t *testing.T) {
 	}
 }
 
-// TestMountElsewhere checks that a blob of another registry, or of the same
-// repository, is sent, and that a blob missing in its repository is an error at
-// once.
+// TestMountElsewhere checks that a blob of another registry, or of the same repository, is sent,
+// and that a blob missing in its repository is an error at once.
 func TestMountElsewhere(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	source, blobs := sourceRepo(t, host, oci.Options{}, "elsewhere")
@@ -105,9 +104,8 @@ func TestMountElsewhere(t *testing.T) {
 	must.Match(t, "requests for a blob that is nowhere", count.Take(), map[string]int{"POST upload": 1})
 }
 
-// TestMountScopes checks that a token for a mount covers both repositories and
-// is reused. A caller that may not read the other repository gains nothing by
-// it.
+// TestMountScopes checks that a token for a mount covers both repositories and is reused. A caller
+// that may not read the other repository gains nothing by it.
 func TestMountScopes(t *testing.T) {
 	for _, test := range []struct {
 		name   string

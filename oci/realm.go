@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 
@@ -24,8 +23,6 @@ type exchange struct {
 }
 
 type exchangeKey struct{}
-
-func newExchange() *exchange { return &exchange{blocked: slices.Clone(blockedRealms())} }
 
 var blockedRealms = sync.OnceValue(func() []netip.Prefix {
 	return append(auth.DefaultBlockedRealmPrefixes(), auth.PrivateRealmPrefixes()...)

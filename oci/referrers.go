@@ -58,11 +58,8 @@ func fallbackTag(subject Descriptor) string {
 // fetchFallback reads the fallback index, in which artifact types may be wrong (seen at GHCR).
 func (r *Repo) fetchFallback(ctx context.Context, subject Descriptor) ([]Descriptor, error) {
 	m, err := r.Fetch(ctx, fallbackTag(subject))
-	if errors.Is(err, ErrNotFound) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, IgnoreNotFound(err)
 	}
 	i, err := m.Index()
 	if err != nil {

@@ -71,8 +71,7 @@ func snapshot(t *testing.T, r *oci.Repo) error {
 	return err
 }
 
-// TestRefusedByRules checks that the refusals by a registry's rules are
-// distinguished.
+// TestRefusedByRules checks that the refusals by a registry's rules are distinguished.
 func TestRefusedByRules(t *testing.T) {
 	g := ocitest.NewRefusing(t, ocitest.Refusals{})
 	r := must.Get(oci.OpenRepo(g.Host+"/test", oci.Options{PlainHTTP: true}))(t)

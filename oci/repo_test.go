@@ -31,8 +31,7 @@ func newRepo(t *testing.T, host string, o oci.Options) *oci.Repo {
 	return must.Get(oci.OpenRepo(host+"/test/repo", o))(t)
 }
 
-// newArtifact returns a small complete artifact; other text gives another
-// digest.
+// newArtifact returns a small complete artifact; other text gives another digest.
 func newArtifact(t *testing.T, text string) oci.Artifact {
 	t.Helper()
 	blob := oci.BytesBlob("text/plain", []byte(text))

@@ -5,7 +5,6 @@ package registry
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -156,16 +155,9 @@ func (m *modules) latestDocs(ctx context.Context, c *catalog.Catalog, page []add
 			if err == nil {
 				docs[i] = m.newDoc(addr.ModuleVersion{Module: it.Module, Version: v}, l, mv)
 			}
-			return ignoreMissing(err)
+			return oci.IgnoreNotFound(err)
 		})
 	}
 	err := g.Wait()
 	return slices.DeleteFunc(docs, func(d *moduleDoc) bool { return d == nil }), err
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil
-	}
-	return err
 }

@@ -55,7 +55,7 @@ type consisting struct {
 func (c *content) readablePart(ctx context.Context, r call[stored], d digest.Digest) (part, error) {
 	repo, err := r.client.Repo(r.at.Repository(c.layout))
 	p := part{repo: repo}
-	if err != nil || c.mayPublish(r) {
+	if err != nil || r.grant.May(rights.Right{Action: rights.Publish, Kind: rights.Kind(r.at.Kind), Address: r.at.String()}) {
 		return p, err
 	}
 	if p.root, err = c.servedDigest(ctx, r); err == nil {
@@ -65,10 +65,6 @@ func (c *content) readablePart(ctx context.Context, r call[stored], d digest.Dig
 		err = notFound("%s is not part of %s %s %s", d, r.at.Kind, r.at, r.at.version)
 	}
 	return p, orNotFound(err, "%s %s %s", r.at.Kind, r.at, r.at.version)
-}
-
-func (c *content) mayPublish(r call[stored]) bool {
-	return r.grant.May(rights.Right{Action: rights.Publish, Kind: rights.Kind(r.at.Kind), Address: r.at.String()})
 }
 
 // servedDigest returns the digest of the version's manifest, or a [catalog.RefusedError].

@@ -212,7 +212,8 @@ func (p *pullThrough) receive(ctx context.Context, f *pulled, r *originRelease, 
 	}
 	if err = sp.Finish(err); errors.Is(err, oci.ErrCorrupt) {
 		p.metrics.mismatch.Inc()
-		p.distrustOrigin(r, err)
+		// The origin sends bytes that do not match its signed hash.
+		p.releases.Put(pullVersion(r.release.Provider, r.release.Version), &originRelease{err: err})
 	}
 	if size <= 0 {
 		f.size = sp.Written()
@@ -222,11 +223,6 @@ func (p *pullThrough) receive(ctx context.Context, f *pulled, r *originRelease, 
 		}
 	}
 	return err
-}
-
-// distrustOrigin refuses a release whose origin sends bytes that do not match its signed hash.
-func (p *pullThrough) distrustOrigin(r *originRelease, err error) {
-	p.releases.Put(pullVersion(r.release.Provider, r.release.Version), &originRelease{err: err})
 }
 
 // storePackage moves a package from its file to the registry, after recording the job that

@@ -243,8 +243,7 @@ func TestTofuHashes(t *testing.T) {
 	}
 	slices.Sort(want)
 	for _, tool := range tofutest.StockTools(t) {
-		// No mirror supports an address with a port: the tools build a wrong
-		// URL.
+		// No mirror supports an address with a port: the tools build a wrong URL.
 		for host, args := range map[string][]string{f.host: nil, "okara.test": {"-net-mirror=https://" + f.host + "/mirror/"}} {
 			dir := t.TempDir()
 			must.Succeed(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(tofutest.UseProvider(host + "/acme/dns")["main.tf"]), 0o600))

@@ -83,8 +83,7 @@ func TestHookRefuses(t *testing.T) {
 	}
 }
 
-// slowSender is the connection of a delivery that never arrives. Its reads end
-// at their deadline.
+// slowSender is the connection of a delivery that never arrives. Its reads end at their deadline.
 type slowSender struct {
 	*httptest.ResponseRecorder
 	body *io.PipeWriter

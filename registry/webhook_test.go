@@ -96,8 +96,7 @@ func TestHookPublishes(t *testing.T) {
 	}
 }
 
-// TestHookOnce sends a tag in all the events that report one, and one delivery
-// again.
+// TestHookOnce sends a tag in all the events that report one, and one delivery again.
 func TestHookOnce(t *testing.T) {
 	store := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

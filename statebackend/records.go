@@ -107,10 +107,7 @@ func (r *manifests) removeTag(ctx context.Context, tag string) error {
 			err = r.repo.Delete(ctx, d)
 		}
 	}
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil
-	}
-	return err
+	return oci.IgnoreNotFound(err)
 }
 
 // How often an unreadable listed version is listed again; each pause is five times the last.

@@ -157,21 +157,14 @@ func (c copier) isSameVersion(ctx context.Context, n int64) (bool, error) {
 	}
 	ours, err := c.src.manifests.fetchState(ctx, c.numberedTag(n), c.workspace)
 	if err != nil {
-		return errors.Is(err, oci.ErrNotFound), notMissing(err)
+		return errors.Is(err, oci.ErrNotFound), oci.IgnoreNotFound(err)
 	}
 	theirs, err := c.dst.manifests.fetchState(ctx, c.numberedTag(n), c.workspace)
 	if err != nil {
-		return errors.Is(err, oci.ErrNotFound), notMissing(err)
+		return errors.Is(err, oci.ErrNotFound), oci.IgnoreNotFound(err)
 	}
 	written := ours.LockID != "" && ours.LockID == theirs.LockID && ours.Fence == theirs.Fence && ours.Created.Equal(theirs.Created)
 	return written || ours.Manifest.Digest == theirs.Manifest.Digest, nil
-}
-
-func notMissing(err error) error {
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil
-	}
-	return err
 }
 
 // copyVersions copies the versions in list, which is newest first, oldest first.

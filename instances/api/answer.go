@@ -90,8 +90,7 @@ type AdminTemplates struct {
 // IdempotencyKey names a request: sent again with the same body within an hour, it is done once.
 const IdempotencyKey = "Idempotency-Key"
 
-// Create is the body of POST instances, and without Template that of POST
-// run/NAME.
+// Create is the body of POST instances, and without Template that of POST run/NAME.
 type Create struct {
 	Template   string                     `json:"template,omitempty"`
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"`

@@ -22,9 +22,7 @@ import (
 )
 
 // TestMain lets tests start okara with the commands of this package.
-func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"okara": okaraMain})
-}
+func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"okara": okaraMain}) }
 
 func okaraMain() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

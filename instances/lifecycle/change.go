@@ -88,12 +88,9 @@ func (e Orphan) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// isKeptOrphan reports whether the resources of a record are orphaned and still there.
-func isKeptOrphan(r *Record) bool { return r.Phase == Orphaned && r.Kept && !r.Removing }
-
 // applyTo implements rows 2 and 15. Kept resources of an ended instance are removed by an admin.
 func (e DestroyNow) applyTo(tx *tx) (Answer, error) {
-	if r := tx.doc.Records[e.ID]; r != nil && isKeptOrphan(r) && tx.command.Actor.Admin {
+	if r := tx.doc.Records[e.ID]; r != nil && r.Phase == Orphaned && r.Kept && !r.Removing && tx.command.Actor.Admin {
 		r = tx.edit(r)
 		tx.recordEvent(r, "removed", "")
 		removeRecord(tx, r)

@@ -134,8 +134,7 @@ type (
 		Version    string        // of the module, if the caller named one
 		Given      []string      // names of the parameters that the caller named
 	}
-	// Adopt restores the record of an instance that a ledger lost, from its sealed
-	// result.
+	// Adopt restores the record of an instance that a ledger lost, from its sealed result.
 	Adopt struct {
 		Record   Record
 		Template *template.Template // snapshot of the record; nil: the document has it

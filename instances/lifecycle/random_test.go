@@ -129,9 +129,7 @@ func (c *chaos) pick() string {
 	return c.ids[c.r.IntN(len(c.ids))]
 }
 
-func (c *chaos) actor() lifecycle.Actor {
-	return []lifecycle.Actor{anna, ben, admin}[c.r.IntN(3)]
-}
+func (c *chaos) actor() lifecycle.Actor { return []lifecycle.Actor{anna, ben, admin}[c.r.IntN(3)] }
 
 func (c *chaos) step() {
 	if len(c.later) > 0 {

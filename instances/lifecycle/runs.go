@@ -12,9 +12,7 @@ import (
 )
 
 // Active reports whether an attempt was begun and its end is not known.
-func (r *Run) Active() bool {
-	return r != nil && !r.StartedAt.IsZero() && r.EndedAt.IsZero()
-}
+func (r *Run) Active() bool { return r != nil && !r.StartedAt.IsZero() && r.EndedAt.IsZero() }
 
 // isWaiting reports whether a run waits in the queue, or for its start time.
 func (r *Run) isWaiting() bool { return r != nil && r.StartedAt.IsZero() }

@@ -275,9 +275,7 @@ func (r *Record) condition(kind string) Condition {
 }
 
 // clipForeign makes an untrusted text safe, and cuts it.
-func clipForeign(foreign string, limit int) string {
-	return text.Clip(text.Block(foreign), limit)
-}
+func clipForeign(foreign string, limit int) string { return text.Clip(text.Block(foreign), limit) }
 
 func laterOf(a, b time.Time) time.Time {
 	if a.Before(b) {

@@ -27,9 +27,8 @@ type Report struct {
 	Source   template.Source   `json:"source"`
 	Snapshot string            `json:"snapshot,omitempty"` // digest of the template
 	lifecycle.Result
-	// Variables are those of the plan. An instance that the ledger lost gets its
-	// parameters from them when it is adopted. The document is sealed if any are
-	// sensitive.
+	// Variables are those of the plan. An instance that the ledger lost gets its parameters from
+	// them when it is adopted. The document is sealed if any are sensitive.
 	Variables map[string]json.RawMessage `json:"variables,omitempty"`
 	PlanText  string                     `json:"plan_text,omitempty"` // masked; complete, or "" if it is larger than can be approved
 	Head      int64                      `json:"head,omitempty"`      // version of the state at the end; 0: none, or not known

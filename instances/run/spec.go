@@ -105,9 +105,8 @@ type Status struct {
 type Executor interface {
 	// Start begins an attempt: the same Ref is the same attempt.
 	Start(ctx context.Context, s Spec) (Handle, error)
-	// Observe reports the status of an attempt, also after a restart and on any replica.
-	// The handle is "" if it is not known whether the attempt was started; an attempt
-	// that was not is Gone.
+	// Observe reports the status of an attempt, also after a restart and on any replica. The handle
+	// is "" if it is not known whether the attempt was started; an attempt that was not is Gone.
 	Observe(ctx context.Context, s Spec, h Handle) (Status, error)
 	// Cancel asks an attempt to end early, or with force at once.
 	Cancel(ctx context.Context, s Spec, h Handle, force bool) error

@@ -108,8 +108,7 @@ func (t *Templates) readFile(name string) templateFile {
 	return templateFile{true, string(b), list, ""}
 }
 
-// ReadFile reads a regular file, up to slightly more than the maximum size of a template
-// file.
+// ReadFile reads a regular file, up to slightly more than the maximum size of a template file.
 func ReadFile(name string) ([]byte, error) {
 	info, err := os.Stat(name) // before opening it: a pipe would block
 	if err != nil {
@@ -255,9 +254,8 @@ func (s Source) checkAdmits(name string, t *template.Template) error {
 	return nil
 }
 
-// Pin returns a template with the module version that a caller names, which the template
-// must allow. "" means the version of [Templates.Current]. An unknown template is
-// lifecycle.ErrNotFound.
+// Pin returns a template with the module version that a caller names, which the template must
+// allow. "" means the version of [Templates.Current]. An unknown template is lifecycle.ErrNotFound.
 func (t *Templates) Pin(ctx context.Context, name, version string) (*template.Entry, error) {
 	e, ok := t.Current(name)
 	switch {

@@ -47,8 +47,7 @@ type Source struct {
 	Max         int      // max instances of each; 0: as the template says
 }
 
-// Templates holds the templates that may be launched at present. It is safe for
-// concurrent use.
+// Templates holds the templates that may be launched at present. It is safe for concurrent use.
 type Templates struct {
 	o Options
 
@@ -62,8 +61,7 @@ type Templates struct {
 	problems []template.Problem
 }
 
-// New returns a Templates without content, to be filled by [Templates.Load] or
-// [Templates.Run].
+// New returns a Templates without content, to be filled by [Templates.Load] or [Templates.Run].
 func New(o Options) *Templates {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Templates{o: o, files: map[string]templateFile{}, artifacts: map[string]templateArtifact{}, entries: map[string]*template.Entry{}}
@@ -129,8 +127,7 @@ func (t *Templates) All() []template.Entry {
 	return all
 }
 
-// Known returns the templates, by name, and whether all files and artifacts could be
-// read.
+// Known returns the templates, by name, and whether all files and artifacts could be read.
 func (t *Templates) Known() (all []template.Entry, complete bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -184,9 +184,7 @@ func TestClaims(t *testing.T) {
 func TestKeysOfAFile(t *testing.T) {
 	const issuer = "okara-operator.prod"
 	file := filepath.Join(t.TempDir(), "keys.json")
-	put := func(b []byte) {
-		must.Succeed(t, os.WriteFile(file, b, 0o600))
-	}
+	put := func(b []byte) { must.Succeed(t, os.WriteFile(file, b, 0o600)) }
 	now := time.Now()
 	old, next := newSigner(t, "old"), newSigner(t, "next")
 	put(old.set())

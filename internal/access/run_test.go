@@ -152,9 +152,7 @@ func TestRunTokenForged(t *testing.T) {
 	other.Keyring = newKeyring(t, 2)
 	foreign := must.Get(newGuard(t, other).NewRunToken(ask))(t)
 	claims := map[string]any{"r": "k7m2p9x4tq/3/1", "s": []string{"read:provider:**"}, "e": now.Add(time.Hour).Unix()}
-	seal := func(purpose string, v any) string {
-		return must.Get(keys.Seal(purpose, v))(t)
-	}
+	seal := func(purpose string, v any) string { return must.Get(keys.Seal(purpose, v))(t) }
 	middle := len(token) / 2
 	flipped := "A"
 	if token[middle] == 'A' {

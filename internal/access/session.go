@@ -99,11 +99,6 @@ type session struct {
 	Issued int64  `json:"t"`
 }
 
-// cookieRoute reports whether cookies count: for the pages and their API, not for tools.
-func cookieRoute(r *http.Request) bool {
-	return strings.HasPrefix(r.URL.Path, "/ui/") || strings.HasPrefix(r.URL.Path, "/api/v1/")
-}
-
 func errEnded() error {
 	return &Refusal{Status: http.StatusUnauthorized, Text: "your session has ended, or was not started by this server: log in again"}
 }
@@ -112,7 +107,8 @@ func errEnded() error {
 // anonymous.
 func (g *Guard) session(r *http.Request, now *rules) (c Caller, found bool, err error) {
 	s := g.o.Sessions
-	if s == nil || !cookieRoute(r) {
+	// Cookies count for the pages and their API, not for tools.
+	if s == nil || !strings.HasPrefix(r.URL.Path, "/ui/") && !strings.HasPrefix(r.URL.Path, "/api/v1/") {
 		return Caller{}, false, nil
 	}
 	sealed, found := s.readSealed(r)

@@ -11,9 +11,7 @@ type SyntaxError struct {
 	Reason string
 }
 
-func (e *SyntaxError) Error() string {
-	return fmt.Sprintf("%s %q: %s", e.What, e.Value, e.Reason)
-}
+func (e *SyntaxError) Error() string { return fmt.Sprintf("%s %q: %s", e.What, e.Value, e.Reason) }
 
 func syntaxError(what, value, reason string, args ...any) error {
 	return &SyntaxError{What: what, Value: value, Reason: fmt.Sprintf(reason, args...)}

@@ -108,7 +108,7 @@ func (v Version) Compare(o Version) int {
 func (v Version) Number() Version { return Version{strings.TrimSuffix(v.s, v.build())} }
 
 // Prerelease reports whether v has a pre-release part.
-func (v Version) Prerelease() bool { return v.prerelease() != "" }
+func (v Version) Prerelease() bool { return semver.Prerelease("v"+v.s) != "" }
 
 // Edition reports whether v names an edition of a version, see WithEdition.
 func (v Version) Edition() bool {
@@ -182,8 +182,7 @@ func (v Version) cutEdition() (core, hex string, ok bool) {
 	return s[:i], s[i+2:], isStrict(s[:i])
 }
 
-func (v Version) prerelease() string { return semver.Prerelease("v" + v.s) }
-func (v Version) build() string      { return semver.Build("v" + v.s) }
+func (v Version) build() string { return semver.Build("v" + v.s) }
 
 func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 

@@ -36,9 +36,7 @@ const (
 )
 
 // New returns Arguments without any value. Relative paths are relative to dir.
-func New(dir string) *Arguments {
-	return &Arguments{dir: dir, set: make(map[string]bool)}
-}
+func New(dir string) *Arguments { return &Arguments{dir: dir, set: make(map[string]bool)} }
 
 // Set gives an argument a value, unless it has one or that is null.
 func (a *Arguments) Set(name string, v cty.Value) error {

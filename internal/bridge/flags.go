@@ -77,16 +77,6 @@ func parseCommandLine(args []string) commandLine {
 
 func parentCommands() []string { return []string{"state", "workspace", "providers", "metadata"} }
 
-// needsNoState reports whether a backend block without values is enough for the command.
-func (c commandLine) needsNoState() bool {
-	return slices.Contains([]string{"validate", "get"}, c.Command) || c.Command == "init" && c.NoBackend
-}
-
-// isLocal reports whether the command reads neither configuration nor state.
-func (c commandLine) isLocal() bool {
-	return slices.Contains([]string{"", "fmt", "version", "login", "logout"}, c.Command)
-}
-
 // parseBackendConfig reads -backend-config: KEY=VALUE, or a file, seen from dir. The last wins.
 func parseBackendConfig(values []string, dir string) ([]Setting, error) {
 	var settings []Setting

@@ -99,8 +99,7 @@ func extendAsking(before, path string) string {
 func (t Tool) askVersion(ctx context.Context) (answer, error) {
 	cmd := exec.CommandContext(ctx, t.Path, "version", "-json")
 	cmd.Dir = os.TempDir() // a directory without configuration files
-	// A broken CLI configuration puts warnings before the JSON; the run itself
-	// shows them.
+	// A broken CLI configuration puts warnings before the JSON; the run itself shows them.
 	cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+os.DevNull, extendAsking("", t.Path))
 	out, err := cmd.Output()
 	var a answer

@@ -44,13 +44,15 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 	line = parseCommandLine(withEnvironment(args, words, line.Command))
 	o.Config = Config{Dir: line.Dir}
 	o.LockWait = line.LockTimeout
-	if !line.isLocal() {
+	// Others read a configuration or a state.
+	if !slices.Contains([]string{"", "fmt", "version", "login", "logout"}, line.Command) {
 		evaluate := refuseReferences
 		if !tool.Terraform {
 			e := evaluator{tool: tool, dir: line.Dir, flags: line.Variables, getenv: o.Getenv}
 			evaluate = func(m module) (map[string]cty.Value, error) { return e.evaluateBlock(ctx, m) }
 		}
-		if line.needsNoState() {
+		// A backend block without values is enough for these.
+		if slices.Contains([]string{"validate", "get"}, line.Command) || line.Command == "init" && line.NoBackend {
 			evaluate = leaveOut
 		}
 		if o.Config, err = Read(line.Dir, ReadOptions{

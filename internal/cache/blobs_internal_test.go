@@ -199,8 +199,7 @@ func TestCacheFailures(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dir := t.TempDir()
 				c := mustCache(t, dir, 1<<20)
-				// A later reader has to read from the registry, without an
-				// error.
+				// A later reader has to read from the registry, without an error.
 				if got, err := c.get(t.Context(), "text", tt.open); got != "" || err != nil && !errors.Is(err, tt.want) {
 					t.Errorf("got %q, %v; want %v", got, err, tt.want)
 				}

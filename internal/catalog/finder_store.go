@@ -64,11 +64,8 @@ func itemOf(e search.Entry) (addr.Item, bool) {
 // readIndex reads the stored index; nil if there is none.
 func readIndex(ctx context.Context, r *oci.Repo) ([]search.Entry, error) {
 	document, err := artifact.ReadIndex(ctx, r, search.MaxDocument)
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, oci.IgnoreNotFound(err)
 	}
 	return search.DecodeEntries(document)
 }

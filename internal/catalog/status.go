@@ -48,9 +48,7 @@ func (l *Versions) refuse(v addr.Version, reason error) {
 }
 
 // Withdrawn reports whether a version was withdrawn, even if it is not there.
-func (l *Versions) Withdrawn(v addr.Version) bool {
-	return l.Listing.Status(v).Yanked != nil
-}
+func (l *Versions) Withdrawn(v addr.Version) bool { return l.Listing.Status(v).Yanked != nil }
 
 // lastResign returns the tag of the last event that may replace a signature, or "".
 func (l *Versions) lastResign(v addr.Version) string {

@@ -32,10 +32,9 @@ type Commit struct {
 	Part    string // the part of the version that it raises: addr.Major, addr.Minor or addr.Patch
 }
 
-// Commits returns those after the revision since that changed something in dir, newest
-// first; all of them if since is "". A revision that is not in the repository, as in a
-// clone without history, is [ErrNoCommit]. Of more than a thousand it returns the newest
-// thousand with [ErrManyCommits].
+// Commits returns those after the revision since that changed something in dir, newest first; all
+// of them if since is "". A revision that is not in the repository, as in a clone without history,
+// is [ErrNoCommit]. Of more than a thousand it returns the newest thousand with [ErrManyCommits].
 func Commits(ctx context.Context, dir, since string) ([]Commit, error) {
 	span := "HEAD"
 	if since != "" {

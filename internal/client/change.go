@@ -18,9 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// Announce deprecates or yanks a version, or takes that back. It returns the tag of the
-// event. Path is that of a module or provider. The server determines the author of the
-// event.
+// Announce deprecates or yanks a version, or takes that back. It returns the tag of the event. Path
+// is that of a module or provider. The server determines the author of the event.
 func (c *Client) Announce(ctx context.Context, path string, an depot.Announcement) (tag string, err error) {
 	body, err := jsonContent(map[string]string{"action": an.Action, "message": an.Message, "replacement": an.Replacement})
 	if err != nil {

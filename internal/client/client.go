@@ -236,8 +236,7 @@ func (e *UnreachableError) Error() string {
 
 func (e *UnreachableError) Unwrap() []error { return []error{oci.ErrUnavailable, e.Err} }
 
-// Error is a refusal by the server. With [errors.Is] it is the matching error of package
-// oci.
+// Error is a refusal by the server. With [errors.Is] it is the matching error of package oci.
 type Error struct {
 	Method, URL string
 	Status      int

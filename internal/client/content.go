@@ -18,11 +18,10 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Content opens a version for reading: it returns a client of the registry behind the
-// front-end, whose requests go through the front-end. It reaches only the repository of
-// the version, and cannot write. Digests are verified as for any registry. The layout
-// comes from the server: signed content must itself say which version it is, see
-// [depot.Options.LayoutFromServer].
+// Content opens a version for reading: it returns a client of the registry behind the front-end,
+// whose requests go through the front-end. It reaches only the repository of the version, and
+// cannot write. Digests are verified as for any registry. The layout comes from the server: signed
+// content must itself say which version it is, see [depot.Options.LayoutFromServer].
 func (c *Client) Content(ctx context.Context, it addr.Item, v addr.Version) (*oci.Client, addr.Layout, error) {
 	path := versionsPath(it) + "/" + v.String() + "/content"
 	var doc struct {

@@ -20,8 +20,7 @@ import (
 // maxListed bounds the memory that an answer can take.
 const maxListed = 100_000
 
-// List returns the modules and providers that the token may read, by kind and
-// address.
+// List returns the modules and providers that the token may read, by kind and address.
 func (c *Client) List(ctx context.Context) ([]artifact.CatalogEntry, error) {
 	var all []artifact.CatalogEntry
 	for len(all) < maxListed {

@@ -62,9 +62,8 @@ func (c *Client) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVer
 	return result, nil
 }
 
-// ModuleThere sends the plan as a dry run, and reports whether the version exists with
-// the same content. The method of the same name of a depot does the same without a
-// server.
+// ModuleThere sends the plan as a dry run, and reports whether the version exists with the same
+// content. The method of the same name of a depot does the same without a server.
 func (c *Client) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *depot.ModulePlan, o depot.ModuleOptions) (existing bool, err error) {
 	q := moduleQuery(o)
 	q.Set("dry_run", "true")

@@ -31,12 +31,10 @@ import (
 func each(t *testing.T, f func(t *testing.T, c *oci.Client)) {
 	t.Helper()
 	for name, start := range map[string]func(*testing.T) string{
-		"olareg":       startOlareg,
-		"ggcr":         startGGCR,
-		"distribution": func(t *testing.T) string { return startDistribution(t, true) },
-		"distribution-nodelete": func(t *testing.T) string {
-			return startDistribution(t, false)
-		},
+		"olareg":                startOlareg,
+		"ggcr":                  startGGCR,
+		"distribution":          func(t *testing.T) string { return startDistribution(t, true) },
+		"distribution-nodelete": func(t *testing.T) string { return startDistribution(t, false) },
 	} {
 		t.Run(name, func(t *testing.T) { f(t, newClient(t, start(t), oci.Options{})) })
 	}

@@ -128,9 +128,7 @@ func TestTwoPublishOneVersion(t *testing.T) {
 // Shows: rules 8
 func TestPublisherDiesBeforeItsVersion(t *testing.T) {
 	for name, q := range map[string]ocitest.Quirks{"deletes": {}, "deletes nothing": {NoDelete: true}} {
-		t.Run(name, func(t *testing.T) {
-			withoutWaits(t, ocitest.Handler(t, q), publisherDies)
-		})
+		t.Run(name, func(t *testing.T) { withoutWaits(t, ocitest.Handler(t, q), publisherDies) })
 	}
 }
 

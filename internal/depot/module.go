@@ -436,11 +436,8 @@ func layersOf(m artifact.ModuleManifest) (layers []oci.Descriptor) {
 // storedModule returns the module under the tag, nil if there is no such tag.
 func storedModule(ctx context.Context, r *oci.Repo, tag string) (*artifact.ModuleManifest, error) {
 	m, err := r.Fetch(ctx, tag)
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, oci.IgnoreNotFound(err)
 	}
 	parsed, err := artifact.ParseModule(m)
 	if err != nil {

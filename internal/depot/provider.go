@@ -285,11 +285,8 @@ func sumsDigest(s signing.Sums) string {
 // storedProvider returns the index under the tag, nil if there is no such tag.
 func storedProvider(ctx context.Context, r *oci.Repo, tag string) (*artifact.ProviderIndex, error) {
 	m, err := r.Fetch(ctx, tag)
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, oci.IgnoreNotFound(err)
 	}
 	parsed, err := artifact.ParseProviderIndex(m)
 	if err != nil {

@@ -131,10 +131,7 @@ func dropTag(ctx context.Context, r *oci.Repo, tag string, isOwn func(oci.Manife
 			err = r.Delete(ctx, m.Descriptor)
 		}
 	}
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil
-	}
-	return err
+	return oci.IgnoreNotFound(err)
 }
 
 func pruneVersions(ctx context.Context, l *Listing, versions []addr.Version) error {

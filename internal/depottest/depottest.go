@@ -101,8 +101,7 @@ func MustFetch(t *testing.T, r *oci.Repo, ref string) oci.Manifest {
 	return must.Get(r.Fetch(t.Context(), ref))(t)
 }
 
-// NewModule returns a module with text in main.tf, a readme, and a file that is never
-// published.
+// NewModule returns a module with text in main.tf, a readme, and a file that is never published.
 func NewModule(text string) fstest.MapFS {
 	return fstest.MapFS{"main.tf": {Data: []byte(text)}, "README.md": {Data: []byte("# VPC\n")}, "notes.tfstate": {Data: []byte("secret")}}
 }
@@ -157,8 +156,7 @@ func ZipOf(t testing.TB, files map[string]string) []byte {
 // Stem is the common prefix of the file names of [NewDist].
 const Stem = "terraform-provider-dns_1.2.3_"
 
-// NewDist returns a release of acme/DNS 1.2.3 for the platforms, without
-// SHA256SUMS.
+// NewDist returns a release of acme/DNS 1.2.3 for the platforms, without SHA256SUMS.
 func NewDist(t testing.TB, platforms ...string) fstest.MapFS {
 	t.Helper()
 	dist := fstest.MapFS{

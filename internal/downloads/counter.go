@@ -209,11 +209,8 @@ func (c *Counter) unsavedDays() map[string]map[Counted]int64 {
 // readCounts adds up the counts of other processes.
 func (c *Counter) readCounts(ctx context.Context) error {
 	list, err := c.repo.Snapshot(ctx)
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return oci.IgnoreNotFound(err)
 	}
 	changing, old := c.splitOthers(list.Tags)
 	g, reading := errgroup.WithContext(ctx)

@@ -54,8 +54,7 @@ func (c *checks) checkWhole(ctx context.Context, f *os.File, digest string) erro
 		return damageError(digest, known)
 	}
 	name := f.Name()
-	// Several callers may wait for one file; it is read once, even if the first
-	// caller gives up.
+	// Several callers may wait for one file; it is read once, even if the first caller gives up.
 	result := c.flight.DoChan(digest, func() (any, error) {
 		c.disk <- struct{}{}
 		defer func() { <-c.disk }()
@@ -133,7 +132,7 @@ func (c *checks) knownCheck(digest string, info os.FileInfo) (whole, ok bool) {
 			c.putChecked(digest, v)
 		}
 	}
-	if !ok || !isSameFile(v.info, info) {
+	if !ok || v.info.Size() != info.Size() || !v.info.ModTime().Equal(info.ModTime()) || !os.SameFile(v.info, info) {
 		return false, false
 	}
 	return v.whole, true
@@ -144,8 +143,4 @@ func (c *checks) recordTouch(digest string, before, after os.FileInfo) {
 	if whole, ok := c.knownCheck(digest, before); ok {
 		c.addChecked(digest, checked{after, whole})
 	}
-}
-
-func isSameFile(a, b os.FileInfo) bool {
-	return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && os.SameFile(a, b)
 }

@@ -72,8 +72,7 @@ func (s *store) GetContent(ctx context.Context, path string) ([]byte, error) {
 	}
 	content, err := s.StorageDriver.GetContent(ctx, path)
 	if err == nil && len(content) == 0 && strings.HasSuffix(path, "/link") {
-		// The power failed before its bytes reached the disk, so it was never
-		// acknowledged.
+		// The power failed before its bytes reached the disk, so it was never acknowledged.
 		return nil, driver.PathNotFoundError{Path: path, DriverName: driverName}
 	}
 	if err == nil {
@@ -145,7 +144,8 @@ var cutUpload = text.Pattern(`^(/docker/registry/v2/repositories/.+/_uploads/[^/
 
 func (s *store) PutContent(ctx context.Context, path string, content []byte) error {
 	err := s.change(ctx, func() error {
-		if err := s.reserve.admitSmall(ctx, int64(len(content))); err != nil {
+		// A link or a manifest may use the headroom.
+		if err := s.reserve.admit(ctx, int64(len(content)), 0); err != nil {
 			return err
 		}
 		return s.putContent(ctx, path, content)

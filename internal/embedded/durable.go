@@ -148,8 +148,7 @@ func (s *store) putContent(ctx context.Context, path string, content []byte) err
 	// Equal content gets the current time as if it was written, see touchOld.
 	same := err == nil && bytes.Equal(before, content) && s.unsynced.countPath(file, 0) == 0 && os.Chtimes(file, now, now) == nil
 	if tag || !missing && !same {
-		// The file may replace acknowledged content, so it must never be
-		// incomplete.
+		// The file may replace acknowledged content, so it must never be incomplete.
 		return s.StorageDriver.PutContent(ctx, path, content)
 	}
 	s.addPending(it, file, filepath.Dir(file))

@@ -66,8 +66,7 @@ func TestDurable(t *testing.T) {
 		}
 	}
 
-	// An unacknowledged link that a power failure truncated does not count as a
-	// link.
+	// An unacknowledged link that a power failure truncated does not count as a link.
 	link := filepath.Join(h.root, "docker/registry/v2/repositories/test/repo/_layers/sha256", oci.EmptyBlob().Digest.Encoded(), "link")
 	must.Succeed(t, os.Truncate(link, 0))
 	if pushed, err := r.EnsureBlob(t.Context(), oci.EmptyBlob()); err != nil || !pushed {

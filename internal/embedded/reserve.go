@@ -75,9 +75,6 @@ func removeIfThere(file string) error {
 // admitUpload permits writing n bytes of a blob, or returns that the disk is full.
 func (r *reserve) admitUpload(ctx context.Context, n int64) error { return r.admit(ctx, n, headroom) }
 
-// admitSmall permits writing a link or a manifest, which may use the headroom.
-func (r *reserve) admitSmall(ctx context.Context, n int64) error { return r.admit(ctx, n, 0) }
-
 func (r *reserve) admit(ctx context.Context, n, leave int64) error {
 	if r.size == 0 {
 		return nil

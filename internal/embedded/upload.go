@@ -28,7 +28,8 @@ func (u uploads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	rec := &statusRecorder{ResponseWriter: w}
 	defer func() {
-		if rec.hasFailed() || r.Context().Err() != nil {
+		// Such an upload ended without its bytes; a refused one can continue.
+		if rec.status == 0 || rec.status >= clientClosed || r.Context().Err() != nil {
 			u.store.abandon("/docker/registry/v2/repositories/" + match[1] + "/_uploads/" + match[2])
 		}
 	}()
@@ -71,6 +72,3 @@ func (w *statusRecorder) Unwrap() http.ResponseWriter { return w.ResponseWriter 
 
 // clientClosed is the library's status for a client that has disconnected.
 const clientClosed = 499
-
-// hasFailed recognizes an upload that ended without its bytes; a refused one can continue.
-func (w *statusRecorder) hasFailed() bool { return w.status == 0 || w.status >= clientClosed }

@@ -161,13 +161,13 @@ func (y *year) apply(hour, keep int) {
 		if err := r.PutTag(y.t.Context(), "state-default", state); err != nil {
 			return err
 		}
-		return gone(r.Delete(y.t.Context(), claim.Descriptor))
+		return oci.IgnoreNotFound(r.Delete(y.t.Context(), claim.Descriptor))
 	})
 	y.states = append(y.states, state)
 	if len(y.states) > keep {
 		old := y.states[0]
 		y.states = y.states[1:]
-		y.do("state", func(r *oci.Repo) error { return gone(r.Delete(y.t.Context(), old.Descriptor)) })
+		y.do("state", func(r *oci.Repo) error { return oci.IgnoreNotFound(r.Delete(y.t.Context(), old.Descriptor)) })
 	}
 }
 
@@ -184,15 +184,10 @@ func (y *year) publish(day, keep int) {
 	y.modules = append(y.modules, module)
 	if len(y.modules) > keep {
 		y.modules = y.modules[1:]
-		y.do("modules", func(r *oci.Repo) error { return gone(r.Untag(y.t.Context(), fmt.Sprintf("%d.0.0", day-keep))) })
+		y.do("modules", func(r *oci.Repo) error {
+			return oci.IgnoreNotFound(r.Untag(y.t.Context(), fmt.Sprintf("%d.0.0", day-keep)))
+		})
 	}
-}
-
-func gone(err error) error {
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil
-	}
-	return err
 }
 
 func tryPush(t *testing.T, r *oci.Repo, tag string, m oci.Manifest, blob oci.Blob) error {

@@ -4,6 +4,5 @@
 
 package files
 
-// NoFollow has no effect on this system: links are refused by a check before
-// opening.
+// NoFollow has no effect on this system: links are refused by a check before opening.
 const NoFollow = 0

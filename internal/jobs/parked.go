@@ -25,11 +25,8 @@ type ParkedJob struct {
 // Parked returns the parked jobs that were not requested again, of those with maxLosses tries.
 func Parked(ctx context.Context, r *oci.Repo) ([]ParkedJob, error) {
 	list, err := r.Snapshot(ctx)
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, oci.IgnoreNotFound(err)
 	}
 	has := map[string]bool{}
 	tries := map[string]int{}

@@ -15,17 +15,13 @@ import (
 // Series maps the names of metrics to their labels.
 type Series map[string][]string
 
-func sample() *regexp.Regexp   { return regexp.MustCompile(`(?m)^([a-z_]+)(?:\{(.*)\})? [0-9.e+-]+$`) }
-func label() *regexp.Regexp    { return regexp.MustCompile(`([a-z_]+)="`) }
-func row() *regexp.Regexp      { return regexp.MustCompile("(?m)^\\| `([a-z_]+)(?:\\{([a-z,]+)\\})?`") }
-func selector() *regexp.Regexp { return regexp.MustCompile(`([a-z_]+)\s*(=~|!~|!=|=)\s*"[^"]*"`) }
 func grouping() *regexp.Regexp { return regexp.MustCompile(`\bby \(([a-z_, ]*)\)`) }
 func word() *regexp.Regexp     { return regexp.MustCompile(`[a-z_]{3,}|\bup\b`) }
 
 // Scraped adds the metrics on a scraped page.
 func (s Series) Scraped(page string) {
-	for _, m := range sample().FindAllStringSubmatch(page, -1) {
-		for _, l := range label().FindAllStringSubmatch(m[2], -1) {
+	for _, m := range regexp.MustCompile(`(?m)^([a-z_]+)(?:\{(.*)\})? [0-9.e+-]+$`).FindAllStringSubmatch(page, -1) {
+		for _, l := range regexp.MustCompile(`([a-z_]+)="`).FindAllStringSubmatch(m[2], -1) {
 			s[m[1]] = append(s[m[1]], l[1])
 		}
 		s[m[1]] = append(s[m[1]], "job", "pod", "namespace")
@@ -40,7 +36,7 @@ func (s Series) Documented(t *testing.T, reference string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range row().FindAllStringSubmatch(string(page), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)(?:\\{([a-z,]+)\\})?`").FindAllStringSubmatch(string(page), -1) {
 		labels := append(strings.Split(m[2], ","), "le", "job", "instance", "pod", "namespace")
 		s[m[1]] = labels
 		s[m[1]+"_bucket"] = labels
@@ -51,7 +47,7 @@ func (s Series) Documented(t *testing.T, reference string) {
 func (s Series) Check(t *testing.T, query string) {
 	t.Helper()
 	var labels, names []string
-	for _, m := range selector().FindAllStringSubmatch(query, -1) {
+	for _, m := range regexp.MustCompile(`([a-z_]+)\s*(=~|!~|!=|=)\s*"[^"]*"`).FindAllStringSubmatch(query, -1) {
 		labels = append(labels, m[1])
 	}
 	for _, m := range grouping().FindAllStringSubmatch(query, -1) {
@@ -79,9 +75,6 @@ func (s Series) Check(t *testing.T, query string) {
 	}
 }
 
-// rule matches a line with the query of an alert.
-func rule() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*expr: (.+)$`) }
-
 // Queries returns the queries of a Grafana dashboard (.json) or of Prometheus rules
 // (.yaml). Each query must be on one line.
 func Queries(t *testing.T, file string) []string {
@@ -92,7 +85,7 @@ func Queries(t *testing.T, file string) []string {
 	}
 	var all []string
 	if filepath.Ext(file) == ".yaml" {
-		for _, m := range rule().FindAllStringSubmatch(string(src), -1) {
+		for _, m := range regexp.MustCompile(`(?m)^\s*expr: (.+)$`).FindAllStringSubmatch(string(src), -1) {
 			all = append(all, m[1])
 		}
 		return all

@@ -43,9 +43,8 @@ const Wanted = "OKARA_TEST_MUTANTS"
 
 func isWanted() bool { return os.Getenv(Wanted) != "" }
 
-// Check fails the test unless the guard is in its file. If mutants are wanted, it also
-// requires that `go test` with args fails without the guard: args name the tests and
-// their package.
+// Check fails the test unless the guard is in its file. If mutants are wanted, it also requires
+// that `go test` with args fails without the guard: args name the tests and their package.
 func (g Guard) Check(t *testing.T, args ...string) {
 	t.Helper()
 	src := g.withoutGuard(t)

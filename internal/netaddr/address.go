@@ -85,15 +85,11 @@ func IsPublic(ip netip.Addr) bool {
 		return IsPublic(netip.AddrFrom4([4]byte(b[2:6])))
 	case !global6.Contains(ip) || isInBlocks(ip, special6):
 		return false
-	case isatap(b):
+	// ISATAP: packets go to the IPv4 address in the last four bytes (RFC 5214, 6.1).
+	case b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe:
 		return IsPublic(netip.AddrFrom4([4]byte(b[12:])))
 	}
 	return true
-}
-
-// isatap reports whether packets go to the IPv4 address in the last four bytes (RFC 5214, 6.1).
-func isatap(b [16]byte) bool {
-	return b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }
 
 func isInBlocks(ip netip.Addr, blocks string) bool {

@@ -161,10 +161,8 @@ func (b *bench) all(commands ...[]string) error {
 func (b *bench) okaraOn(host string, args ...string) []string {
 	return append(append([]string{b.okara}, args...), "--registry", host)
 }
-func (b *bench) module() string { return "net/" + b.name + "/aws" }
-func (b *bench) ref(host string) string {
-	return host + "/modules/" + b.module()
-}
+func (b *bench) module() string         { return "net/" + b.name + "/aws" }
+func (b *bench) ref(host string) string { return host + "/modules/" + b.module() }
 
 func newMatrix(t *testing.T) *matrix {
 	root := must.Get(filepath.Abs("../.."))(t)

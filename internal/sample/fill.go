@@ -28,9 +28,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// Fill publishes modules, a provider and states on the server at the URL base, and
-// requests two instances if the server can launch any. If transport is nil, it uses
-// [http.DefaultTransport].
+// Fill publishes modules, a provider and states on the server at the URL base, and requests two
+// instances if the server can launch any. If transport is nil, it uses [http.DefaultTransport].
 func (s *Server) Fill(ctx context.Context, base string, transport http.RoundTripper) error {
 	if transport == nil {
 		transport = http.DefaultTransport
@@ -101,8 +100,7 @@ func (f *filler) publishModules(ctx context.Context) error {
 	return err
 }
 
-// publishProvider publishes packages without a real provider, signed with a key that is not
-// stored.
+// publishProvider publishes packages without a real provider, signed with a key that is not stored.
 func (f *filler) publishProvider(ctx context.Context) error {
 	key, err := signing.NewKey(signing.KeyOptions{Name: "Sample, gone when the server ends", ECC: true})
 	if err != nil {

@@ -86,9 +86,7 @@ func (s *adminSite) view(t *testing.T) web.DepotView {
 // TestDepotAdminReads combines file, record and lock, cached without requests.
 func TestDepotAdminReads(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "depot.hcl")
-	write := func(text string) {
-		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
-	}
+	write := func(text string) { must.Succeed(t, os.WriteFile(file, []byte(text), 0o600)) }
 	write("module \"net/vpc/aws\" {\n  source = \"git::https://user:hunter2@git.example.com/vpc.git\"\n  versions = \"~> 1.0\"\n}\nprovider \"hashicorp/time\" {}\n")
 	s := newAdminSite(t, file)
 	if v := s.view(t); !v.Runs || len(v.Entries) != 2 || v.Held != nil || v.Problem != "" {

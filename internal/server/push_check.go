@@ -4,7 +4,6 @@ package server
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -71,7 +70,7 @@ func (p *push) checkClaim(t format.StateTag, put oci.Manifest) error {
 	there := err == nil
 	if !there && kind == format.LockClaim && !p.delete {
 		list, err := p.repo.Snapshot(p.ctx)
-		if unlessMissing(err) != nil {
+		if oci.IgnoreNotFound(err) != nil {
 			return err
 		}
 		p.beside = statebackend.SummaryOf(list.Tags, t.Fragment).Claims
@@ -125,7 +124,7 @@ func (p *push) isForce(of format.StateTag, claim format.LockManifest, put oci.Ma
 func (p *push) checkWrite(t format.StateTag) error {
 	list, err := p.repo.Snapshot(p.ctx)
 	if err != nil {
-		return unlessMissing(err)
+		return oci.IgnoreNotFound(err)
 	}
 	now := statebackend.SummaryOf(list.Tags, t.Fragment)
 	for _, tag := range now.Claims {
@@ -149,18 +148,10 @@ func (p *push) checkWrite(t format.StateTag) error {
 	return refuseChange("another caller holds the lock of the workspace, whose state "+t.String()+" would change", "lock the workspace first")
 }
 
-// unlessMissing returns an error unless it says that there is no repository yet.
-func unlessMissing(err error) error {
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil
-	}
-	return err
-}
-
 // unsealed returns the first number that no holder of a forced lock can write, 0 once copied above.
 func (p *push) unsealed(t format.StateTag) int64 {
 	list, err := p.repo.Snapshot(p.ctx)
-	if unlessMissing(err) != nil {
+	if oci.IgnoreNotFound(err) != nil {
 		return math.MaxInt64
 	}
 	return statebackend.SummaryOf(list.Tags, t.Fragment).Unsealed

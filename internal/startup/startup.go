@@ -9,8 +9,7 @@ import (
 	"runtime/metrics"
 )
 
-// percent is the value of GOGC until the first collection, which it delays
-// until 16 MiB.
+// percent is the value of GOGC until the first collection, which it delays until 16 MiB.
 const percent = 400
 
 // usual is GOGC after that. With Go's default of 100 a command that parses much spends a fifth of its
@@ -19,8 +18,7 @@ const usual = 200
 
 var _ = postponeGC(os.Getenv)
 
-// postponeGC delays the first collection. If GOGC is set, it changes nothing and
-// returns false.
+// postponeGC delays the first collection. If GOGC is set, it changes nothing and returns false.
 func postponeGC(getenv func(string) string) bool {
 	if getenv("GOGC") != "" {
 		return false
@@ -30,8 +28,7 @@ func postponeGC(getenv func(string) string) bool {
 	return true
 }
 
-// restoreGOGC sets GOGC to what is usual, unless it has been changed since, as okara
-// serve does.
+// restoreGOGC sets GOGC to what is usual, unless it has been changed since, as okara serve does.
 func restoreGOGC() {
 	if currentGOGC() == percent {
 		debug.SetGCPercent(usual)

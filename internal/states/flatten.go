@@ -72,7 +72,7 @@ func weighJSON(text []byte) (deepest, total int) {
 		case ',':
 			if l := &levels[len(levels)-1]; l.n >= 0 {
 				l.n++
-				here = l.above + len("[]") + countDigits(l.n)
+				here = l.above + len("[]") + len(strconv.Itoa(l.n))
 			}
 		case '"':
 			start := i
@@ -108,8 +108,6 @@ func isName(text []byte) bool {
 	}
 	return false
 }
-
-func countDigits(n int) int { return len(strconv.Itoa(n)) }
 
 // flattener collects the leaves below a JSON value.
 type flattener struct {

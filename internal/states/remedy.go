@@ -12,9 +12,7 @@ import (
 )
 
 // Remedy returns the message of err with the hints of all errors in it.
-func Remedy(err error) string {
-	return insertHints(err.Error(), err)
-}
+func Remedy(err error) string { return insertHints(err.Error(), err) }
 
 // insertHints puts the hints of err and of what it wraps into text.
 func insertHints(text string, err error) string {

@@ -191,11 +191,8 @@ func (s *States) listedNames(ctx context.Context) []string {
 // enteredNames returns the states that have an entry in the queue.
 func (s *States) enteredNames(ctx context.Context) ([]string, error) {
 	list, err := s.queue.Snapshot(ctx)
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, oci.IgnoreNotFound(err)
 	}
 	tags := slices.DeleteFunc(list.Tags, func(tag string) bool { return !artifact.IsCatalogTag(tag) })
 	tags = tags[:min(len(tags), maxNames)]
@@ -205,10 +202,7 @@ func (s *States) enteredNames(ctx context.Context) ([]string, error) {
 	for i, tag := range tags {
 		g.Go(func() (err error) {
 			names[i], err = s.entries.Get(ctx, tag, foreverPolicy(), s.readEntry(tag))
-			if errors.Is(err, oci.ErrNotFound) { // the next list decides
-				return nil
-			}
-			return err
+			return oci.IgnoreNotFound(err) // the next list decides
 		})
 	}
 	err = g.Wait()

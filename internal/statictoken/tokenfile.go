@@ -31,8 +31,7 @@ type Token struct {
 	Whole   bool      // its file holds the token itself
 }
 
-// Prefix begins each static token; the form of a token selects the one way in which it
-// is checked.
+// Prefix begins each static token; the form of a token selects the one way in which it is checked.
 const Prefix = "oks_"
 
 // Hash returns the identifier and the hash of a static token.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -48,11 +47,8 @@ func readDocument(ctx context.Context, d *depot.Depot, tag string) ([]byte, erro
 		return nil, err
 	}
 	m, err := r.Fetch(ctx, tag)
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, oci.IgnoreNotFound(err)
 	}
 	layer, err := artifact.DocumentLayer(m, artifactRecord)
 	if err != nil {

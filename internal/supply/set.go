@@ -38,9 +38,6 @@ type Auth struct {
 	KeyFile             string // its private key, PEM, mode 0600
 }
 
-// inClear reports whether what is sent to an address crosses a network unencrypted.
-func inClear(u *url.URL) bool { return u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) }
-
 // Validate refuses a credential with no secret or with several, and an API address without TLS.
 func (a Auth) Validate() error {
 	given := 0
@@ -57,7 +54,7 @@ func (a Auth) Validate() error {
 		return errors.New("app_id needs installation_id and private_key_file")
 	case a.APIURL == "":
 		return nil
-	case err != nil || u.Host == "" || u.User != nil || inClear(u):
+	case err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()):
 		return errors.New("api_url is not an https address such as https://github.example.com/api/v3/")
 	}
 	return nil

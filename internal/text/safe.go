@@ -32,9 +32,8 @@ func isPlain(s string) bool {
 	return true
 }
 
-// Block returns an untrusted text of several lines, with its line ends and
-// tabs. Carriage returns are removed. Joiners are kept, since Persian and some
-// emoji need them.
+// Block returns an untrusted text of several lines, with its line ends and tabs. Carriage returns
+// are removed. Joiners are kept, since Persian and some emoji need them.
 func Block(s string) string {
 	const joiners = "\u200c\u200d"
 	return strings.Map(func(r rune) rune {

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// ParseSize parses a whole number of bytes with a unit, as in "20GiB" or
-// "500MB": B, KB to TB in powers of 1000, KiB to TiB in powers of 1024, or none
-// for bytes.
+// ParseSize parses a whole number of bytes with a unit, as in "20GiB" or "500MB": B, KB to TB in
+// powers of 1000, KiB to TiB in powers of 1024, or none for bytes.
 func ParseSize(text string) (int64, error) {
 	number := strings.TrimRight(text, "BKMGTi")
 	unit, ok := map[string]uint64{

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Camel converts a word of settings, or of an answer in JSON, to the form of
-// the Kubernetes API: flux-helm becomes FluxHelm, and destroy_failed becomes
-// DestroyFailed.
+// Camel converts a word of settings, or of an answer in JSON, to the form of the Kubernetes API:
+// flux-helm becomes FluxHelm, and destroy_failed becomes DestroyFailed.
 func Camel(word string) string {
 	var b strings.Builder
 	for part := range strings.FieldsFuncSeq(word, func(c rune) bool { return c == '-' || c == '_' }) {

@@ -2,8 +2,6 @@
 
 package tofutest
 
-import "net/http"
-
 // Tool is one of the two clients. The fields are facts observed with OpenTofu
 // 1.12.6 and Terraform 1.11.4.
 type Tool struct {
@@ -55,12 +53,3 @@ const (
 	maxDiscovery = 1 << 20 // bytes
 	maxMetadata  = 16 << 20
 )
-
-// moduleStatus reports whether both tools read the location of a module from a response
-// with this status.
-func moduleStatus(code int) bool {
-	return code == http.StatusOK || code == http.StatusNoContent
-}
-
-// supportedProtocol reports whether a plugin protocol version can be used.
-func supportedProtocol(major int) bool { return major == 5 || major == 6 }

@@ -12,8 +12,7 @@ import (
 	"strings"
 )
 
-// MirrorVersions lists the versions of a provider, "host/namespace/type", in a
-// network mirror.
+// MirrorVersions lists the versions of a provider, "host/namespace/type", in a network mirror.
 func (c *Client) MirrorVersions(ctx context.Context, base *url.URL, provider string) ([]string, error) {
 	var doc struct{ Versions map[string]struct{} }
 	if _, err := c.metadata(ctx, base.String()+provider+"/index.json", true, &doc); err != nil {

@@ -67,7 +67,8 @@ func (c *Client) ModuleLocation(ctx context.Context, service *url.URL, module, v
 		return nil, err
 	}
 	defer resp.Body.Close()
-	if !moduleStatus(resp.StatusCode) {
+	// Both tools read the location of a module from an answer with these.
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNoContent {
 		return nil, checkStatus(resp)
 	}
 	location := resp.Header.Get("X-Terraform-Get")

@@ -44,8 +44,7 @@ func Tofu(t testing.TB) string {
 // TimeVersion is the version of [TimeProvider].
 const TimeVersion = "0.14.2"
 
-// TimeProvider returns the path of the zip of the stock provider hashicorp/time for this
-// platform.
+// TimeProvider returns the path of the zip of the stock provider hashicorp/time for this platform.
 func TimeProvider(t testing.TB) string {
 	t.Helper()
 	name := filepath.Join(repositoryRoot(), ".cache", "provider", "time", TimeVersion, "terraform-provider-time_"+TimeVersion+"_"+Platform()+".zip")

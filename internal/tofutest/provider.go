@@ -137,7 +137,7 @@ func (p Package) checkAnswer(os, arch string) error {
 		if err != nil {
 			return fmt.Errorf("protocol %q: %w", v, err)
 		}
-		usable = usable || supportedProtocol(major)
+		usable = usable || major == 5 || major == 6
 	}
 	if !usable {
 		return fmt.Errorf("protocols %v are not supported", p.Protocols)
@@ -178,8 +178,7 @@ func (p Package) checkPackages(target string) error {
 	return nil
 }
 
-// checkSums compares the archive with SHA256SUMS and returns the zh hashes of all its
-// lines.
+// checkSums compares the archive with SHA256SUMS and returns the zh hashes of all its lines.
 func (in Installed) checkSums(sums []byte) ([]string, error) {
 	var hashes []string
 	listed := ""

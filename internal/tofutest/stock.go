@@ -16,16 +16,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// Stock is an unmodified tool on this machine: the reference for what [Client] assumes
-// about it.
+// Stock is an unmodified tool on this machine: the reference for what [Client] assumes about it.
 type Stock struct {
 	Name string // "tofu" or "terraform"
 	Path string
 	Home string // the tool's settings folder; "": an empty one for each run
 }
 
-// StockTools returns tofu, and terraform if it is installed: its licence forbids building
-// it here.
+// StockTools returns tofu, and terraform if it is installed: its licence forbids building it here.
 func StockTools(t testing.TB) []Stock {
 	t.Helper()
 	tools := []Stock{{Name: "tofu", Path: Tofu(t)}}
@@ -69,8 +67,7 @@ func (s Stock) stockCommand(t testing.TB, config string, env []string, args ...s
 	return cmd
 }
 
-// Init runs init on a root module with these files in a new folder, and also returns the
-// folder.
+// Init runs init on a root module with these files in a new folder, and also returns the folder.
 func (s Stock) Init(t testing.TB, files map[string]string, config string, env ...string) (dir, out string, err error) {
 	t.Helper()
 	dir = t.TempDir()

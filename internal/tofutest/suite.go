@@ -76,10 +76,9 @@ type Provider struct {
 	Zips      map[string][]byte // by platform, "linux_amd64"
 }
 
-// RunProviders checks that both tools list and install every platform of a version with
-// its own bytes, and that a platform it lacks is not found. service is the path of the
-// providers service; for mirrored providers the server's own discovery document does not
-// contain it.
+// RunProviders checks that both tools list and install every platform of a version with its own
+// bytes, and that a platform it lacks is not found. service is the path of the providers service;
+// for mirrored providers the server's own discovery document does not contain it.
 func RunProviders(t *testing.T, server Target, service string, want Provider) {
 	server.Each(t, func(t *testing.T, c *Client) {
 		base := server.url(t, service)

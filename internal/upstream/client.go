@@ -65,8 +65,6 @@ func takeVersion(ctx context.Context, listed string, parse func(string) (addr.Ve
 	return v, err == nil
 }
 
-func (c *Client) httpClient() *http.Client { return carefulClient(c.HTTP) }
-
 // carefulClient returns a client that follows redirects according to checkRedirect.
 func carefulClient(h *http.Client) *http.Client {
 	if h == nil {
@@ -96,7 +94,7 @@ func (c *Client) sendGet(ctx context.Context, u *url.URL, auth bool) (*http.Resp
 			req.Header.Set("Authorization", "Bearer "+t)
 		}
 	}
-	resp, err := c.httpClient().Do(req)
+	resp, err := carefulClient(c.HTTP).Do(req)
 	if err != nil {
 		if uerr, ok := errors.AsType[*url.Error](err); ok {
 			err = uerr.Err // its text repeats the URL including the query

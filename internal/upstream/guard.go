@@ -155,9 +155,7 @@ func publicAddress(address string) error {
 	return nil
 }
 
-func notPublic(host string) error {
-	return &InsideError{Host: host}
-}
+func notPublic(host string) error { return &InsideError{Host: host} }
 
 // InsideError means that a host has an internal address that is not allowed.
 type InsideError struct{ Host string }

@@ -32,9 +32,7 @@ func TestVersionsAsOriginsListThem(t *testing.T) {
 		_, _ = io.WriteString(w, doc)
 	}))
 	defer srv.Close()
-	base := func(path string) *url.URL {
-		return must.Get(url.Parse(srv.URL + path))(t)
-	}
+	base := func(path string) *url.URL { return must.Get(url.Parse(srv.URL + path))(t) }
 	var left []string
 	ctx := upstream.ReportLeftOut(t.Context(), func(listed string, why error) { left = append(left, listed+": "+why.Error()) })
 	c := &upstream.Client{}

@@ -294,9 +294,7 @@ func cutSubdir(s string) (rest, sub string) {
 }
 
 // Redact removes user and query from the addresses in a message.
-func Redact(s string) string {
-	return secretParts.ReplaceAllString(s, "$1")
-}
+func Redact(s string) string { return secretParts.ReplaceAllString(s, "$1") }
 
 // secretParts matches the user and the query of every address in a text.
 var secretParts = regexp.MustCompile(`(://)[^\s"/@]*@|\?[^\s"]*`)

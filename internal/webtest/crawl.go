@@ -43,10 +43,9 @@ const maxLoaded = 3
 // other differences are data.
 const alike = 2
 
-// Crawl follows every link of the pages below a path, each once, with the rights of the
-// tab's user, except that only [alike] similar pages are opened. It stops with an error
-// after limit pages. It examines each page in all [Views]; every problem is an error of
-// the test.
+// Crawl follows every link of the pages below a path, each once, with the rights of the tab's user,
+// except that only [alike] similar pages are opened. It stops with an error after limit pages. It
+// examines each page in all [Views]; every problem is an error of the test.
 func (p *Tab) Crawl(below string, limit int) []Page {
 	p.t.Helper()
 	root := must.Get(url.Parse(below))(p.t)

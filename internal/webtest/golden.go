@@ -33,9 +33,8 @@ type Sheet struct {
 // Shown returns the template's argument for a sheet with a filled body.
 type Shown func(s Sheet, title, key string, body any) any
 
-// hardText returns texts that are hard to show: evil closes a string, an attribute, a
-// script and an address, reverses the text direction, and ends with a long word; plain is
-// as long and harmless.
+// hardText returns texts that are hard to show: evil closes a string, an attribute, a script and an
+// address, reverses the text direction, and ends with a long word; plain is as long and harmless.
 func hardText() (evil, plain, long string) {
 	long = strings.Repeat("long", 10<<10/4)
 	evil = "javascript:alert(1)//\"'></script><script>alert(1)</script>\u202e\u2066&amp;<b onclick=x>"
@@ -87,8 +86,7 @@ func fillValue(v reflect.Value, name string, text func(string) string, limit, de
 	}
 }
 
-// render returns the content of a page type with a filled body; if text is nil, it is
-// empty.
+// render returns the content of a page type with a filled body; if text is nil, it is empty.
 func (s Sheet) render(t *testing.T, file *template.Template, page Shown, text func(string) string, limit int) string {
 	t.Helper()
 	body := reflect.New(reflect.TypeOf(s.Body))

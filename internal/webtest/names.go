@@ -23,12 +23,6 @@ func needsName(role string) bool {
 	return false
 }
 
-// isLandmark reports whether a page may have several landmarks of this role, which need
-// different names.
-func isLandmark(role string) bool {
-	return slices.Contains([]string{"navigation", "region", "search", "form", "complementary"}, role)
-}
-
 // singleLandmarks returns the landmarks that each page has once.
 func singleLandmarks() []string { return []string{"banner", "main", "contentinfo"} }
 
@@ -86,7 +80,8 @@ func (v *hearing) checkNode(n *accessibility.Node) {
 	case slices.Contains(singleLandmarks(), role):
 		v.seen[role]++
 	case role == "form" && name == "": // not a landmark
-	case isLandmark(role):
+	// A page may have several of these landmarks, which need different names.
+	case slices.Contains([]string{"navigation", "region", "search", "form", "complementary"}, role):
 		if v.seen[role+" "+name]++; v.seen[role+" "+name] == 2 {
 			v.addProblem("two landmarks %s are called %q", role, name)
 		}

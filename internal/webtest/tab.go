@@ -78,8 +78,7 @@ func (p *Tab) Enter() {
 	p.Press(kb.Enter)
 }
 
-// focused evaluates to the label of the focused element, with a prefix if the focus is
-// not visible.
+// focused evaluates to the label of the focused element, with a prefix if the focus is not visible.
 const focused = `(() => {
   const e = document.activeElement;
   if (!e || e === document.body) return "";
@@ -88,9 +87,8 @@ const focused = `(() => {
   return (seen ? "" : "unseen: ") + label.trim().replace(/\s+/g, " ");
 })()`
 
-// Focused waits until the page itself moves the focus to an element whose label begins
-// with name. A browser does so with the first frame that it paints, which may be after
-// the text is there.
+// Focused waits until the page itself moves the focus to an element whose label begins with name. A
+// browser does so with the first frame that it paints, which may be after the text is there.
 func (p *Tab) Focused(name string) {
 	p.t.Helper()
 	var at string

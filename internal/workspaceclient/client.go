@@ -55,8 +55,7 @@ type Ref struct{ Organization, Name string }
 // ErrName reports an invalid name.
 var ErrName = errors.New("invalid name")
 
-// ParseRef parses ORGANIZATION/WORKSPACE. The workspace is everything after the first
-// slash.
+// ParseRef parses ORGANIZATION/WORKSPACE. The workspace is everything after the first slash.
 func ParseRef(s string) (Ref, error) {
 	organization, name, ok := strings.Cut(s, "/")
 	p := Ref{organization, name}
@@ -190,8 +189,7 @@ func listPages[T any](ctx context.Context, c *Client, path string, q url.Values)
 	return all, nil
 }
 
-// Organizations returns the names of the organizations in which the caller may read
-// something.
+// Organizations returns the names of the organizations in which the caller may read something.
 func (c *Client) Organizations(ctx context.Context) ([]string, error) {
 	var list struct {
 		Data []struct {

@@ -38,8 +38,7 @@ func mustVersion(t *testing.T, s string) addr.Version {
 	return must.Get(addr.ParseVersion(s))(t)
 }
 
-// TestNewModule pins the stored form: a change of it needs a reader for the old
-// form.
+// TestNewModule pins the stored form: a change of it needs a reader for the old form.
 func TestNewModule(t *testing.T) {
 	tarball, zip, description := layer("", "tar"), layer("", "zip"), layer("", "json")
 	m := must.Get(artifact.NewModule(artifact.ModuleManifest{
@@ -135,8 +134,7 @@ func TestParseProviderIndex(t *testing.T) {
 	}
 }
 
-// TestLargeMetadataIsNotInline checks the size of the index: registries accept
-// at most 4 MiB.
+// TestLargeMetadataIsNotInline checks the size of the index: registries accept at most 4 MiB.
 func TestLargeMetadataIsNotInline(t *testing.T) {
 	for _, size := range []int{100, 9 << 10, 40 << 10} {
 		m, blobs := must.GetBoth(artifact.NewProviderMetadata(artifact.ProviderMetadata{ShasumsName: "SHA256SUMS", ShasumsBytes: make([]byte, size)}))(t)
@@ -164,8 +162,7 @@ func TestTooLargeIndex(t *testing.T) {
 	}
 }
 
-// TestDamagedInlineDataIsNotUsed checks that the blob is used if the inline
-// data is damaged.
+// TestDamagedInlineDataIsNotUsed checks that the blob is used if the inline data is damaged.
 func TestDamagedInlineDataIsNotUsed(t *testing.T) {
 	r := must.Get(oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/providers/a/b", oci.Options{}))(t)
 	m, blobs := must.GetBoth(artifact.NewProviderMetadata(artifact.ProviderMetadata{ShasumsName: "SHA256SUMS", ShasumsBytes: []byte("good")}))(t)

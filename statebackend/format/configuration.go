@@ -4,7 +4,6 @@ package format
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	digest "github.com/opencontainers/go-digest"
@@ -107,11 +106,8 @@ func ReadConfiguration(ctx context.Context, r *oci.Repo, t ConfigurationTag) (oc
 // Configurations lists the uploads of a record; none if the repository does not exist.
 func Configurations(ctx context.Context, r *oci.Repo, record string) (list []ConfigurationTag, err error) {
 	for tag, err := range r.Tags(ctx) {
-		if errors.Is(err, oci.ErrNotFound) {
-			return nil, nil
-		}
 		if err != nil {
-			return nil, err
+			return nil, oci.IgnoreNotFound(err)
 		}
 		if t, ok := parseConfigurationTag(tag); ok && t.Record == record {
 			list = append(list, t)

@@ -228,9 +228,7 @@ func NewWorkspaceRecord(r WorkspaceRecord) (WorkspaceTag, oci.Manifest, error) {
 	return WorkspaceTag{Fragment: StateFragment(r.Workspace), Seq: r.Seq, Hex: m.Digest.Encoded()[:workspaceHexLen]}, m, nil
 }
 
-func workspaceTime(t time.Time) string {
-	return t.UTC().Format(time.RFC3339Nano)
-}
+func workspaceTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // ParseWorkspaceRecord reads the record under tag. One that does not match its tag, or is encoded
 // in another way, is [oci.ErrCorrupt]: it could hide a record. Unknown annotations are ignored.

@@ -120,11 +120,8 @@ func (at located) removeState(ctx context.Context, info statebackend.LockInfo, b
 // checkManagesNothing refuses a state with resources, and one that cannot be read.
 func checkManagesNothing(ctx context.Context, l *statebackend.Lock) error {
 	state, _, err := l.Get(ctx)
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return oci.IgnoreNotFound(err)
 	}
 	some, err := states.HasResources(state)
 	switch {

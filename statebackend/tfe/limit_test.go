@@ -156,8 +156,7 @@ func testMemoryOfUpload(t *testing.T, length int64, copies int64) {
 	done()
 	used := int64(peak.Load()) - int64(before)
 	t.Logf("a state of %d MiB takes %d MiB while it is stored", size>>20, used>>20)
-	// The store reserves as much again for the compressed state, of which it touches
-	// a tenth here.
+	// The store reserves as much again for the compressed state, of which it touches a tenth here.
 	if used > copies*limit+16<<20 {
 		t.Errorf("%d bytes are held for a state of %d", used, size)
 	}

@@ -390,7 +390,8 @@ func (w *world) run(kind string, n int) {
 			return
 		}
 		c.workspace = ws.ID
-		id = lockOf(ws.ID)
+		// It is the lock that a command with that workspace takes.
+		id = "tfe-" + ws.ID[strings.LastIndex(ws.ID, ".")+1:]
 		d = c
 	case "wrapper":
 		way := w.toRegistry(true)
@@ -480,11 +481,6 @@ func (w *world) acquire(d door, id string) bool {
 		pauseUpTo(600 * time.Millisecond)
 	}
 	return false
-}
-
-// lockOf returns the ID of the lock that a command with that workspace takes.
-func lockOf(workspace string) string {
-	return "tfe-" + workspace[strings.LastIndex(workspace, ".")+1:]
 }
 
 // operate kills servers, and forces locks of the gone, at times of others.

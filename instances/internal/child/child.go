@@ -31,8 +31,7 @@ type Options struct {
 	Order sandbox.Order
 	// Named looks up the attempt in the ledger. nil: in the ledger of the order.
 	Named func(ctx context.Context, ref lifecycle.Ref) (Standing, error)
-	// Getenv reads the variables passed on to the tool: proxies and certificates;
-	// required.
+	// Getenv reads the variables passed on to the tool: proxies and certificates; required.
 	Getenv    func(string) string
 	UserAgent string // of requests to the registry, and the tool that versions name
 }
@@ -40,9 +39,7 @@ type Options struct {
 // Run executes one attempt: it takes the state's lock, serves the state to the tool, and leaves log
 // and result in the instance's repository. An error means that there is no result. If ctx is
 // cancelled, the attempt ends in order.
-func Run(ctx context.Context, o Options) error {
-	return newChild(o, pace{}).run(ctx)
-}
+func Run(ctx context.Context, o Options) error { return newChild(o, pace{}).run(ctx) }
 
 // Standing is the status of an attempt in the ledger.
 type Standing struct {
@@ -132,8 +129,7 @@ func newChild(o Options, p pace) *child {
 	return c
 }
 
-// errNotNamed ends an attempt that the ledger does not name: its result would never be
-// read.
+// errNotNamed ends an attempt that the ledger does not name: its result would never be read.
 var errNotNamed = errors.New("the ledger does not name this attempt")
 
 func (c *child) run(ctx context.Context) (err error) {
@@ -271,8 +267,7 @@ type written struct {
 // maxWritten bounds the state that is kept for the end of a run, in bytes.
 const maxWritten = 4 << 20
 
-// wasStored records that a state was stored under the lock; nil if its content is
-// unknown.
+// wasStored records that a state was stored under the lock; nil if its content is unknown.
 func (c *child) wasStored(v statebackend.Version, state []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,8 +27,7 @@ type events struct {
 
 	counts *lifecycle.Counts // of the last summary
 	drift  lifecycle.Counts
-	// outputs reports what the events say of outputs: nothing, that none changes, or that
-	// some do.
+	// outputs reports what the events say of outputs: nothing, that none changes, or that some do.
 	outputs outputChange
 	again   int      // resources that are replaced
 	left    []string // addresses of resources that the tool stops managing and does not destroy

@@ -20,11 +20,8 @@ func findHeads(ctx context.Context, c *child) ([]statebackend.Version, error) {
 
 func readHeads(ctx context.Context, c *child) ([]statebackend.Version, error) {
 	v, err := c.lock.Head(ctx)
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, oci.IgnoreNotFound(err)
 	}
 	list := []statebackend.Version{v}
 	for v.Operation == format.OperationTakeover && v.Parent > 0 && len(list) < maxSeals {
@@ -132,10 +129,10 @@ func isEqualState(ctx context.Context, c *child, a, b statebackend.Version) (boo
 	}
 	version, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, a.N)
 	if err != nil {
-		return false, unlessPruned(err)
+		return false, oci.IgnoreNotFound(err)
 	}
 	other, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, b.N)
-	return err == nil && bytes.Equal(version, other), unlessPruned(err)
+	return err == nil && bytes.Equal(version, other), oci.IgnoreNotFound(err)
 }
 
 func isAncestor(ctx context.Context, c *child, n int64, v statebackend.Version) (bool, error) {
@@ -148,15 +145,8 @@ func isAncestor(ctx context.Context, c *child, n int64, v statebackend.Version) 
 		}
 		var err error
 		if _, v, err = c.store.GetVersion(ctx, c.Order.Spec.Workspace, v.Parent); err != nil {
-			return false, unlessPruned(err)
+			return false, oci.IgnoreNotFound(err)
 		}
 	}
 	return false, nil
-}
-
-func unlessPruned(err error) error {
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil
-	}
-	return err
 }

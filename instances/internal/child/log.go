@@ -32,8 +32,7 @@ type runLog struct {
 	moved    int64 // bytes written in total
 }
 
-// newRunLog also writes the first limit bytes to a file, for readers on this machine;
-// nil: to none.
+// newRunLog also writes the first limit bytes to a file, for readers on this machine; nil: to none.
 func newRunLog(m *masks, limit int, file *os.File) *runLog {
 	l := &runLog{limit: limit, headSize: limit / 2, file: file}
 	l.mask = m.writer((*maskedLog)(l))

@@ -33,8 +33,7 @@ type masks struct {
 	written map[string]bool
 }
 
-// newMasks masks values, as a whole and line by line, plain, in JSON, in URLs and in
-// base64.
+// newMasks masks values, as a whole and line by line, plain, in JSON, in URLs and in base64.
 func newMasks(values []string) *masks {
 	m := &masks{byStart: map[[2]byte][][]byte{}, written: map[string]bool{}}
 	m.addValues(values)

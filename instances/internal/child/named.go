@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -41,11 +40,8 @@ func (l *ledgerReader) readNamed(ctx context.Context, ref lifecycle.Ref) (Standi
 	defer l.mu.Unlock()
 	for range maxLedgers {
 		err := l.readNewest(ctx)
-		if errors.Is(err, oci.ErrNotFound) {
-			return Standing{}, nil
-		}
 		if err != nil {
-			return Standing{}, err
+			return Standing{}, oci.IgnoreNotFound(err)
 		}
 		if moved := l.page.Moved; moved != nil && moved.Number > l.number {
 			l.number = moved.Number

@@ -401,8 +401,7 @@ func (s frontEnd) cliConfig(states bool) (string, error) {
 	return b.String(), nil
 }
 
-// mirrors reports whether tools can use the mirror of this server: they require https for
-// it.
+// mirrors reports whether tools can use the mirror of this server: they require https for it.
 func (s frontEnd) mirrors(u *url.URL) bool { return s.Mirror && u.Scheme == "https" }
 
 // serverNames returns the names by which a configuration may refer to this server.

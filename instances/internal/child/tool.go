@@ -80,9 +80,8 @@ func valuesFlag(c *child) string {
 	return "-var-file=" + string(c.dir.Inside(sandbox.Given, variablesFile))
 }
 
-// lockDiffers is in the tools' message that the configuration needs other providers
-// than the dependency lock file has, which a changed value of a module's source leads
-// to.
+// lockDiffers is in the tools' message that the configuration needs other providers than the
+// dependency lock file has, which a changed value of a module's source leads to.
 const lockDiffers = "Provider dependency changes detected"
 
 // initTool fetches modules and providers, and keeps the lock file that it makes.

@@ -87,7 +87,7 @@ func (r *Driver) removeTags(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		if err := removeTag(ctx, queue, records.EntryTag(id)); err != nil && !isDeleteRefused(err) {
+		if err := oci.IgnoreNotFound(queue.Untag(ctx, records.EntryTag(id))); err != nil && !isDeleteRefused(err) {
 			return err
 		}
 	}
@@ -109,17 +109,14 @@ func isTagOf(tag, id, workspace string) bool {
 // untagAll deletes the tags that match, unless the registry cannot delete tags.
 func untagAll(ctx context.Context, r *oci.Repo, match func(tag string) bool) error {
 	list, err := r.Snapshot(ctx)
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return oci.IgnoreNotFound(err)
 	}
 	for _, tag := range list.Tags {
 		if !match(tag) {
 			continue
 		}
-		err := removeTag(ctx, r, tag)
+		err := oci.IgnoreNotFound(r.Untag(ctx, tag))
 		if isDeleteRefused(err) {
 			return nil
 		}
@@ -128,14 +125,6 @@ func untagAll(ctx context.Context, r *oci.Repo, match func(tag string) bool) err
 		}
 	}
 	return nil
-}
-
-func removeTag(ctx context.Context, r *oci.Repo, tag string) error {
-	err := r.Untag(ctx, tag)
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil
-	}
-	return err
 }
 
 func isDeleteRefused(err error) bool {

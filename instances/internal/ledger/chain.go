@@ -113,11 +113,8 @@ func readNewestPage(ctx context.Context, s *statebackend.Store) (page, stateback
 
 // openPage decodes what a store or a lock returned.
 func openPage(b []byte, v statebackend.Version, err error) (page, statebackend.Version, error) {
-	if errors.Is(err, oci.ErrNotFound) {
-		return page{}, v, nil
-	}
 	if err != nil {
-		return page{}, v, err
+		return page{}, v, oci.IgnoreNotFound(err)
 	}
 	p, err := decodePage(b)
 	return p, v, err

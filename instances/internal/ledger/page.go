@@ -15,8 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// page is one version of the ledger: its own fields, followed by the document of
-// instances.
+// page is one version of the ledger: its own fields, followed by the document of instances.
 type page struct {
 	Lineage  string            `json:"lineage"` // the same for all versions
 	Serial   uint64            `json:"serial"`  // grows with each commit
@@ -28,8 +27,7 @@ type page struct {
 	size int                 // bytes that were read
 }
 
-// acceptance records when an administrator accepted the ledger, whatever was known of it
-// before.
+// acceptance records when an administrator accepted the ledger, whatever was known of it before.
 type acceptance struct {
 	At time.Time `json:"at,omitzero"`
 	By string    `json:"by,omitempty"`

@@ -206,8 +206,7 @@ type RunFiles struct {
 	Unlisted bool
 }
 
-// PutRun writes the report of an attempt, once: oci.ErrExists if there is a different
-// one.
+// PutRun writes the report of an attempt, once: oci.ErrExists if there is a different one.
 func (i InstanceRepo) PutRun(ctx context.Context, a lifecycle.Ref, f RunFiles) error {
 	tag := attemptTag(TagRun, a)
 	var blobs []oci.Blob
@@ -431,8 +430,7 @@ func (i InstanceRepo) putLayers(ctx context.Context, l layers) error {
 		}
 	}
 	err = i.Repo.PutTag(ctx, l.tag.String(), m)
-	// First the empty blob, which was not sent, then those assumed to be in the
-	// repository.
+	// First the empty blob, which was not sent, then those assumed to be in the repository.
 	for _, missed := range [][]oci.Blob{{oci.EmptyBlob()}, l.blobs} {
 		if !oci.MissesBlob(err) {
 			break

@@ -202,9 +202,7 @@ func TestSource(t *testing.T) {
 func TestInstanceRequests(t *testing.T) {
 	ctx, count := t.Context(), &ocitest.Count{}
 	client := must.Get(oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count, SinglePost: true, PlainHTTP: true}))(t)
-	repo := func(name string) *oci.Repo {
-		return must.Get(client.Repo(name))(t)
-	}
+	repo := func(name string) *oci.Repo { return must.Get(client.Repo(name))(t) }
 	module, queue := repo("modules/net"), repo("queue")
 	zip := oci.BytesBlob(artifact.MediaZip, []byte("PK"))
 	for _, b := range []oci.Blob{oci.EmptyBlob(), zip} {
@@ -213,9 +211,7 @@ func TestInstanceRequests(t *testing.T) {
 	zip.From, zip.Open = module, func() (io.ReadCloser, error) { return module.Open(ctx, zip.Descriptor) }
 	i := records.InstanceRepo{Repo: repo("instances/abc"), Sealer: newInstanceSealer(t)}
 	entry := func(id string) func() error {
-		return func() error {
-			return records.AddInstanceEntry(ctx, queue, id, "a/b", "")
-		}
+		return func() error { return records.AddInstanceEntry(ctx, queue, id, "a/b", "") }
 	}
 	a := lifecycle.Ref{ID: "abc", N: 1, Attempt: 1, Nonce: "n"}
 	source := records.Source{Zip: zip, Template: []byte("{}2"), First: true}

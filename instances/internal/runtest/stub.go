@@ -20,8 +20,7 @@ import (
 	"time"
 )
 
-// Script is the behaviour of the stub tool, read from stub.json in the module: steps
-// by command.
+// Script is the behaviour of the stub tool, read from stub.json in the module: steps by command.
 type Script map[string][]Step
 
 // Step is one action of the stub; only one field is set.

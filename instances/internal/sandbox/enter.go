@@ -37,8 +37,7 @@ func (o EnterOptions) args() []string {
 	return append(args, "--")
 }
 
-// ExecOptions are the settings that [Exec] applies before the tool runs. Zero means
-// unset.
+// ExecOptions are the settings that [Exec] applies before the tool runs. Zero means unset.
 type ExecOptions struct {
 	UID, GID  int
 	Base, Dir string // Dir is in Base; links out of Base are refused

@@ -32,10 +32,9 @@ func CheckVariable(name string) error {
 	return nil
 }
 
-// refusedNames are names of variables that a workspace cannot set, by the reason. Its
-// configuration may set them for the programs that it starts; here they would act on the
-// tool before it reads the configuration, or on programs of which nobody sees that they
-// run.
+// refusedNames are names of variables that a workspace cannot set, by the reason. Its configuration
+// may set them for the programs that it starts; here they would act on the tool before it reads the
+// configuration, or on programs of which nobody sees that they run.
 var refusedNames = map[string][]string{
 	"redirects the connections of the tool": {
 		"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "HOSTALIASES", "LOCALDOMAIN", "RES_OPTIONS",

@@ -88,8 +88,7 @@ type Note struct {
 // maxNote bounds that file, in bytes.
 const maxNote = 1 << 20
 
-// WriteNote writes the note of an attempt to its scratch folder, before its tool can leave
-// a state.
+// WriteNote writes the note of an attempt to its scratch folder, before its tool can leave a state.
 func WriteNote(scratch string, n Note) error {
 	b, err := json.Marshal(n)
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 )
 
-// Order is what a child reads from its standard input, as JSON: the specification, and all
-// that it needs and that must not appear in arguments or environment. It is secret as a
-// whole.
+// Order is what a child reads from its standard input, as JSON: the specification, and all that it
+// needs and that must not appear in arguments or environment. It is secret as a whole.
 type Order struct {
 	Spec      run.Spec  `json:"spec"`
 	Program   string    `json:"program"` // absolute name of tofu or terraform

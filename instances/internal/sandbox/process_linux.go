@@ -128,8 +128,7 @@ func Identify(pid int) (Process, error) {
 	return p.Process, err
 }
 
-// Alive reports whether the process still runs. Its ID alone may belong to another
-// process by now.
+// Alive reports whether the process still runs. Its ID alone may belong to another process by now.
 func (p Process) Alive() bool {
 	now, err := readProc(p.PID)
 	return err == nil && now.Process == p
@@ -323,8 +322,7 @@ func (a Processes) Interrupt() error {
 	return errors.Join(errs...)
 }
 
-// Kill kills all processes of an attempt, the child first, so that it starts nothing
-// more.
+// Kill kills all processes of an attempt, the child first, so that it starts nothing more.
 func (a Processes) Kill() error {
 	if err := a.Child.Signal(syscall.SIGKILL); err != nil {
 		return err

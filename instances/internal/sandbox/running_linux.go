@@ -35,9 +35,8 @@ type Running struct {
 	dir   *Workdir
 	alone bool
 	cmd   *exec.Cmd
-	// group leads the tool's process group. In a sandbox it is the first process of the
-	// namespace, which ignores the interrupt meant for the tool, and whose death ends all
-	// others.
+	// group leads the tool's process group. In a sandbox it is the first process of the namespace,
+	// which ignores the interrupt meant for the tool, and whose death ends all others.
 	group   Process
 	copying sync.WaitGroup
 	pipes   []*os.File // our ends; closed when nothing can write any more
@@ -135,7 +134,8 @@ func (t *Running) start(c Command) (err error) {
 	if files[1] != nil {
 		t.cmd.Stderr = files[1]
 	}
-	if err := keepFiles(); err != nil {
+	// The tool inherits no descriptor of the server.
+	if err := os.NewSyscallError("close_range", unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)); err != nil {
 		return err
 	}
 	if err := t.cmd.Start(); err != nil {
@@ -198,16 +198,10 @@ func openAgain(f *os.File) (*os.File, error) {
 	return again, errors.Join(cerr, err)
 }
 
-// keepFiles keeps inherited descriptors of the server from the tool.
-func keepFiles() error {
-	return os.NewSyscallError("close_range", unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC))
-}
-
 // pipeSize is the largest size for an unprivileged process (pipe(7)).
 const pipeSize = 1 << 20
 
-// sameWriter reports whether both outputs go to one writer, which only one goroutine may
-// write to.
+// sameWriter reports whether both outputs go to one writer, which only one goroutine may write to.
 func sameWriter(a, b io.Writer) bool {
 	if a == nil || b == nil {
 		return false
@@ -281,9 +275,8 @@ func (t *Running) Kill() error {
 // hid itself may still hold the pipe.
 const outputTime = 2 * time.Second
 
-// Wait waits until the tool has ended, kills its remaining processes, and returns its
-// status like [exec.Cmd.Wait], or that it filled its folder. All output was passed on by
-// then.
+// Wait waits until the tool has ended, kills its remaining processes, and returns its status like
+// [exec.Cmd.Wait], or that it filled its folder. All output was passed on by then.
 func (t *Running) Wait() error {
 	err := t.cmd.Wait()
 	close(t.ended)

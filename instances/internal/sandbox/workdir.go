@@ -107,8 +107,7 @@ func (w *Workdir) Inside(elem ...string) Path {
 // errBegun refuses names that the tool may have replaced.
 var errBegun = errors.New("the tool has run here: its folder must no longer be accessed by name")
 
-// Fill calls do with the name of a folder in the Workdir, before the tool runs for the
-// first time.
+// Fill calls do with the name of a folder in the Workdir, before the tool runs for the first time.
 func (w *Workdir) Fill(name string, do func(dir string) error) error {
 	if w.begun.Load() {
 		return errBegun
@@ -155,8 +154,7 @@ func (w *Workdir) checkStraight(name string) error {
 	return nil
 }
 
-// Read reads a regular file of at most limit bytes. Links are refused, even inside the
-// folder.
+// Read reads a regular file of at most limit bytes. Links are refused, even inside the folder.
 func (w *Workdir) Read(name string, limit int64) ([]byte, error) {
 	if err := w.checkStraight(name); err != nil {
 		return nil, err

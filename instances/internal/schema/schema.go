@@ -80,9 +80,7 @@ func isUnsupported(keyword string) bool {
 
 // Compile compiles a schema: a value decoded by encoding/json, with numbers as
 // [json.Number], float64 or int.
-func Compile(document any) (*Schema, error) {
-	return new(compiler).schema(document)
-}
+func Compile(document any) (*Schema, error) { return new(compiler).schema(document) }
 
 // compiler compiles one schema and all schemas in it.
 type compiler struct {

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
@@ -32,10 +31,6 @@ const (
 func signs(annotations map[string]string) bool {
 	kind := annotations[annPredicate]
 	return kind == "" || kind == predicateSign
-}
-
-func isBundle(image ocispec.Manifest) bool {
-	return len(image.Layers) == 1 && strings.HasPrefix(image.Layers[0].MediaType, bundlePrefix) && signs(image.Annotations)
 }
 
 func readBundle(ctx context.Context, r *oci.Repo, d oci.Descriptor) (CosignSignature, error) {

@@ -363,7 +363,7 @@ func (f *Referrers) layers(ctx context.Context, types ...string) (cosign, bundle
 				cosign = append(cosign, layer)
 			}
 		}
-		if isBundle(image) {
+		if len(image.Layers) == 1 && strings.HasPrefix(image.Layers[0].MediaType, bundlePrefix) && signs(image.Annotations) {
 			bundles = append(bundles, image.Layers[0])
 		}
 	}

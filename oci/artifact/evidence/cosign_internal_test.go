@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestNewestSignatures has more bundles than are read, and lists the oldest
-// first.
+// TestNewestSignatures has more bundles than are read, and lists the oldest first.
 func TestNewestSignatures(t *testing.T) {
 	referrers := []oci.Descriptor{{ArtifactType: artifactBundle, Digest: "sha256:undated"}}
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -32,8 +31,7 @@ func TestNewestSignatures(t *testing.T) {
 	}
 }
 
-// TestSubjectsAreClipped checks the bounds: the signer controls the number and
-// length of subjects.
+// TestSubjectsAreClipped checks the bounds: the signer controls the number and length of subjects.
 func TestSubjectsAreClipped(t *testing.T) {
 	subject := `{"digest":{"sha256":"` + strings.Repeat("a", 1000) + `"}}`
 	payload := `{"_type":"https://in-toto.io/Statement/v1","predicateType":"` + predicateSign + `","subject":[` + subject + strings.Repeat(","+subject, 50) + `]}`
@@ -42,8 +40,7 @@ func TestSubjectsAreClipped(t *testing.T) {
 	}
 }
 
-// FuzzBundle checks that a parsed bundle contains the payload that its
-// signature covers.
+// FuzzBundle checks that a parsed bundle contains the payload that its signature covers.
 func FuzzBundle(f *testing.F) {
 	const statement = `{"_type":"https://in-toto.io/Statement/v1","subject":[{"digest":{"sha256":"00"}}],"predicateType":"https://sigstore.dev/cosign/sign/v1"}`
 	f.Add([]byte(`{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json","verificationMaterial":{"publicKey":{}},"dsseEnvelope":{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[{"sig":"AA=="}]}}`))

@@ -161,9 +161,8 @@ func createPod(t *testing.T, set *kubernetes.Clientset, deployment *unstructured
 	}
 }
 
-// install creates objects on the API server until the test ends, since cluster-wide
-// objects have the same name in each installation. Namespaces stay, since no controller
-// here empties them.
+// install creates objects on the API server until the test ends, since cluster-wide objects have
+// the same name in each installation. Namespaces stay, since no controller here empties them.
 func install(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	config := cluster.Admin(t)

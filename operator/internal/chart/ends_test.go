@@ -54,9 +54,8 @@ func (m modules) Versions(ctx context.Context, ref template.ModuleRef, _ int) ([
 	return []template.Source{s}, err
 }
 
-// runs is an operator of Instances in a cluster with the chart: it has only the rights of
-// the chart, under its policies. The test plays the part of Flux and the namespace
-// controller.
+// runs is an operator of Instances in a cluster with the chart: it has only the rights of the
+// chart, under its policies. The test plays the part of Flux and the namespace controller.
 type runs struct {
 	*site
 	ahead atomic.Int64 // of its clock

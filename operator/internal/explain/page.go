@@ -84,8 +84,7 @@ func (p *page) writeHeading() {
 	switch {
 	case ready == (fluxobj.Condition{}):
 		p.addLine("%s: the operator has not processed it yet", objectName(p.o))
-		p.help = append(p.help, pods,
-			"with --watch, only the given namespaces are processed")
+		p.help = append(p.help, pods, "with --watch, only the given namespaces are processed")
 		if kind := p.o.GetKind(); kind == "Template" || kind == "Instance" {
 			p.help = append(p.help, "Templates and Instances are processed in only one namespace: okara-instances, or that of --instances-namespace")
 		}

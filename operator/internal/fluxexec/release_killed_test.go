@@ -46,9 +46,8 @@ func TestReleaseKilled(t *testing.T) {
 	}
 }
 
-// releaseLife takes a release from its beginning to its end, and returns the stages of
-// its HelmRelease. The operator is killed at the nth write of each step, or never if nth
-// is 0.
+// releaseLife takes a release from its beginning to its end, and returns the stages of its
+// HelmRelease. The operator is killed at the nth write of each step, or never if nth is 0.
 func releaseLife(t *testing.T, name string, nth int, after bool) (stages []any, deaths int) {
 	t.Helper()
 	s := release(t, name)

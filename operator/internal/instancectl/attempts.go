@@ -88,7 +88,8 @@ func executeAttempt(ctx context.Context, p *reconciliation, a Attempt, r *lifecy
 		}
 		return p.c.Executor.Destroy(ctx, a)
 	}
-	if err := p.c.workspace(ctx, p.byName[r.ID], r, a.Namespace); err != nil {
+	// The error is a [*fluxobj.TakenError] for another's namespace.
+	if err := fluxobj.EnsureNamespace(ctx, p.c.live, a.Namespace, v1alpha1.UIDOf(p.byName[r.ID]), workspaceLabels(r)); err != nil {
 		return run.Status{}, err
 	}
 	if a.Cancelled {

@@ -329,11 +329,6 @@ func ownerLabel(o template.Owner) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// workspace ensures an instance's namespace; the error is a [*fluxobj.TakenError] for another's.
-func (c *Controller) workspace(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record, name string) error {
-	return fluxobj.EnsureNamespace(ctx, c.live, name, v1alpha1.UIDOf(o), workspaceLabels(r))
-}
-
 // checkUntaken checks that the namespace is no other's. It makes none: there is nothing to destroy.
 func (c *Controller) checkUntaken(ctx context.Context, name string, uid types.UID) error {
 	ns := &corev1.Namespace{}

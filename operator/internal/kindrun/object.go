@@ -187,7 +187,7 @@ func (x *object) reconcileRun(ctx context.Context) (time.Duration, error) {
 	if now.Phase != fluxexec.Applied && now.Phase != fluxexec.Suspended {
 		return min(pending, now.Renew), nil
 	}
-	return max(pending, min(x.runInterval(), now.Renew)), nil
+	return max(pending, min(cmp.Or(x.want.Run.Interval.Duration, 10*time.Minute), now.Renew)), nil
 }
 
 func (x *object) requestedRun() *fluxrun.Run {
@@ -206,10 +206,6 @@ func (x *object) requestedRun() *fluxrun.Run {
 		}
 	}
 	return run
-}
-
-func (x *object) runInterval() time.Duration {
-	return cmp.Or(x.want.Run.Interval.Duration, 10*time.Minute)
 }
 
 func (x *object) emitEvent(reason, note string, args ...any) {

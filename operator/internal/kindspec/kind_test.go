@@ -71,9 +71,7 @@ func golden[O any](t *testing.T, name string, objects ...O) {
 // Shows: operator 23 | a definition and an object become a CRD, roles and objects of Flux,
 // the same each time: group, account, namespace, interval, labels, whether it destroys, names of
 // Secrets
-func TestCRD(t *testing.T) {
-	golden(t, "crd", mustKind(t, "").CRD())
-}
+func TestCRD(t *testing.T) { golden(t, "crd", mustKind(t, "").CRD()) }
 
 // TestExample compares the object that users begin with, and checks that it is valid.
 func TestExample(t *testing.T) {

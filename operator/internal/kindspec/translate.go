@@ -199,13 +199,9 @@ func (n *node) fillPlain() error {
 	return nil
 }
 
-// anyValue is the schema of any value. If it were not nullable, null would count as absent.
-func anyValue() apiextensions.JSONSchemaProps {
-	return apiextensions.JSONSchemaProps{XPreserveUnknownFields: new(true), Nullable: true}
-}
-
 func (n *node) fillArray() error {
-	items := anyValue()
+	// If any value were not nullable, null would count as absent.
+	items := apiextensions.JSONSchemaProps{XPreserveUnknownFields: new(true), Nullable: true}
 	prefix, tuple := n.in["prefixItems"]
 	of, typed := n.in["items"]
 	switch list, ok := prefix.([]any); {

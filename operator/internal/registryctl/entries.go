@@ -393,7 +393,8 @@ func yankRecorded(ctx context.Context, d *depot.Depot, e *entry, l *depot.Listin
 	untag := e.run.DeletionPolicy == v1alpha1.DeletionDelete
 	for _, v := range l.Versions {
 		_, ours := known[v.EditionOf().String()]
-		ours = ours && e.ownsVersion(v.EditionOf().String())
+		// Records may be shared.
+		ours = ours && (e.kind != kindVersion || v.EditionOf().String() == e.spec.Versions)
 		if !ours || !untag && l.Status(v).Yanked != nil {
 			continue
 		}

@@ -116,11 +116,6 @@ func (e *entry) mayShareAddress(other *entry) bool {
 	return e.kind == kindVersion && other.kind == kindVersion && e.GetNamespace() == other.GetNamespace() && e.spec.Versions != other.spec.Versions
 }
 
-// ownsVersion reports whether a version is this entry's: records may be shared.
-func (e *entry) ownsVersion(version string) bool {
-	return e.kind != kindVersion || version == e.spec.Versions
-}
-
 func (e *entry) commonSpec() supply.EntrySpec {
 	s := supply.EntrySpec{Versions: e.spec.Versions, Limit: intOrZero(e.spec.Limit), Keep: intOrZero(e.spec.Keep), Pin: e.spec.Pin}
 	if a := e.spec.Approval; a != nil {

@@ -321,9 +321,8 @@ func TestRelease(t *testing.T) {
 
 func errOf(_ runaccess.Ready, err error) error { return err }
 
-// TestReleaseCutOff checks that the lock of an operator that was killed during a release
-// is broken by the next one, once it is older than any release. Other holders' locks are
-// kept.
+// TestReleaseCutOff checks that the lock of an operator that was killed during a release is broken
+// by the next one, once it is older than any release. Other holders' locks are kept.
 func TestReleaseCutOff(t *testing.T) {
 	s := newSite(t)
 	r := s.run("1")
@@ -368,9 +367,8 @@ func TestReleaseCutOff(t *testing.T) {
 	}
 }
 
-// TestOwnerCutOff kills an operator while it makes an object the owner of its state,
-// before and after it writes the record: its successor continues, but respects the locks
-// of other holders.
+// TestOwnerCutOff kills an operator while it makes an object the owner of its state, before and
+// after it writes the record: its successor continues, but respects the locks of other holders.
 func TestOwnerCutOff(t *testing.T) {
 	for _, c := range []struct {
 		operation, of string // of the lock; of "": of the run

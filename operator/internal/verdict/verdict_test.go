@@ -87,9 +87,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestPhase has a row for each phase: its value while the object is Ready, under way,
-// failing and retried, Stalled, and held. Only a Ready object has the phase Ready or
-// Available.
+// TestPhase has a row for each phase: its value while the object is Ready, under way, failing and
+// retried, Stalled, and held. Only a Ready object has the phase Ready or Available.
 func TestPhase(t *testing.T) {
 	for phase, want := range map[string][5]string{
 		"":              {"", "", "", "Failed", ""},

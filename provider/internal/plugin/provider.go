@@ -33,10 +33,9 @@ const address = "registry.terraform.io/okara/okara"
 // the state, and above the limit it is collected at once.
 const fewBytes = 96 << 20
 
-// Serve runs the provider until its tool ends it. A stop signal, which terminals and
-// service managers send to all processes, does not end it, since the tool handles the
-// signal and needs the provider to store its last state. The framework also catches
-// os.Interrupt.
+// Serve runs the provider until its tool ends it. A stop signal, which terminals and service
+// managers send to all processes, does not end it, since the tool handles the signal and needs the
+// provider to store its last state. The framework also catches os.Interrupt.
 func Serve(ctx context.Context, version string) error {
 	debug.SetMemoryLimit(fewBytes)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM)

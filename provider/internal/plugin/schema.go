@@ -10,8 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/backendblock"
 )
 
-// maker creates the attributes of one kind of schema. The framework has different types
-// for each.
+// maker creates the attributes of one kind of schema. The framework has different types for each.
 type maker[A any] struct {
 	value func(o backendblock.Option) A
 	one   func(attributes map[string]A) A

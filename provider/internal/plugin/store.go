@@ -85,17 +85,15 @@ func (s *stateStore) Initialize(_ context.Context, req statestore.InitializeRequ
 	resp.StateStoreData = &repositories{backend: b, open: s.okara.openStore, stores: map[string]*statebackend.Store{}}
 }
 
-// Configure takes what Initialize read. Before Initialize, only validation requests
-// arrive.
+// Configure takes what Initialize read. Before Initialize, only validation requests arrive.
 func (s *stateStore) Configure(_ context.Context, req statestore.ConfigureRequest, _ *statestore.ConfigureResponse) {
 	if r, ok := req.StateStoreData.(*repositories); ok {
 		s.repositories = r
 	}
 }
 
-// untilSignal returns a context for operations that may be aborted. Terraform sends
-// StopProvider only while it plans and applies, but a terminal also sends its signal to
-// this process.
+// untilSignal returns a context for operations that may be aborted. Terraform sends StopProvider
+// only while it plans and applies, but a terminal also sends its signal to this process.
 func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }

@@ -75,9 +75,7 @@ func (s contest) unknownTo(root, live ClaimID) []ClaimID {
 }
 
 // isOutnumbered reports whether another process may have written our first number.
-func (s contest) isOutnumbered() bool {
-	return s.Newest >= s.own.Fence || s.Floor() > s.own.Fence
-}
+func (s contest) isOutnumbered() bool { return s.Newest >= s.own.Fence || s.Floor() > s.own.Fence }
 
 // hasJoining reports that another process joins with numbers not all below ours: neither may write.
 func (s contest) hasJoining() bool {

@@ -128,8 +128,6 @@ func TestExploreSmall(t *testing.T) {
 // Shows: servers 7
 func TestRules(t *testing.T) {
 	for name, r := range rules() {
-		t.Run(name, func(t *testing.T) {
-			r.Check(t, "-run", r.test, ".")
-		})
+		t.Run(name, func(t *testing.T) { r.Check(t, "-run", r.test, ".") })
 	}
 }

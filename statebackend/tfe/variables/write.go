@@ -24,11 +24,8 @@ func (l *Listing) isReplica(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	m, err := l.b.States.Fetch(ctx, format.TagReplica)
-	if errors.Is(err, oci.ErrNotFound) {
-		return false, nil
-	}
 	if err != nil {
-		return false, err
+		return false, oci.IgnoreNotFound(err)
 	}
 	mark, err := format.ParseReplicaMark(m)
 	return !mark.Promoted, err
