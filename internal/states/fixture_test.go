@@ -36,11 +36,6 @@ func mustStates(t *testing.T, o states.Options) *states.States {
 	return must.Get(states.New(o))(t)
 }
 
-func mustRepo(t *testing.T, c *oci.Client, name string) *oci.Repo {
-	t.Helper()
-	return must.Get(c.Repo(name))(t)
-}
-
 // put writes states one after the other, as a tool does.
 func put(t *testing.T, c *oci.Client, name string, contents ...string) {
 	t.Helper()

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
@@ -51,8 +52,8 @@ func TestMarked(t *testing.T) {
 		s := mustStates(t, states.Options{Client: mustClient(t, count), Names: []string{"shop", "copy", "odd"}})
 		put(t, c, "shop", `{"version":4}`)
 		must.Get(mustStore(t, c, "shop").Replicas().Replicate(t.Context(), mustStore(t, c, "copy"), "default"))(t)
-		odd := mustRepo(t, c, "acme/state/odd")
-		m := must.Get(mustRepo(t, c, "acme/state/copy").Fetch(t.Context(), format.TagReplica))(t)
+		odd := depottest.MustRepo(t, c, "acme/state/odd")
+		m := must.Get(depottest.MustRepo(t, c, "acme/state/copy").Fetch(t.Context(), format.TagReplica))(t)
 		must.Get(odd.EnsureBlob(t.Context(), oci.EmptyBlob()))(t)
 		if err := odd.PutTag(t.Context(), format.TagVerdict, m); err != nil { // it is not a verdict
 			t.Fatal(err)

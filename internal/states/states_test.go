@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
@@ -33,7 +34,7 @@ func TestNames(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	all, some := mustClient(t, ocitest.Direct{Handler: h}), mustClient(t, unlisted(h))
 	put(t, all, "stored", `{"version":4}`)
-	queue := mustRepo(t, all, layout.QueueRepo())
+	queue := depottest.MustRepo(t, all, layout.QueueRepo())
 	for _, e := range []artifact.CatalogEntry{
 		{Kind: addr.KindState, Address: "entered", Repository: "acme/state/entered"},
 		{Kind: addr.KindState, Address: "set", Repository: "acme/state/set"},
@@ -68,7 +69,7 @@ func TestNameAfterAbandonedClaim(t *testing.T) {
 		put(t, c, "late", `{"version":4}`)
 		g.Add(layout.QueueRepo(), artifact.CatalogTag("acme/state/late"))
 		checkNames(t, s, "set")
-		must.Succeed(t, artifact.AddCatalogEntry(t.Context(), mustRepo(t, c, layout.QueueRepo()), artifact.CatalogEntry{Kind: addr.KindState, Address: "late", Repository: "acme/state/late"}))
+		must.Succeed(t, artifact.AddCatalogEntry(t.Context(), depottest.MustRepo(t, c, layout.QueueRepo()), artifact.CatalogEntry{Kind: addr.KindState, Address: "late", Repository: "acme/state/late"}))
 		time.Sleep(time.Hour)
 		checkNames(t, s, "late", "set")
 	})

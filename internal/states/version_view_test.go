@@ -13,6 +13,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -88,7 +89,7 @@ func TestDocumentSealed(t *testing.T) {
 	putWith(t, c, "ours", ours, shop("secret-of-ours"))
 	putWith(t, c, "others", others, shop("secret-of-others"))
 	put(t, c, "clear", shop("secret-in-clear"))
-	from, to := mustRepo(t, c, "acme/state/ours"), mustRepo(t, c, "acme/state/moved")
+	from, to := depottest.MustRepo(t, c, "acme/state/ours"), mustRepo(t, c, "acme/state/moved")
 	m := must.Get(from.Fetch(t.Context(), "state-default-v1"))(t)
 	copied(t, from, to, m)
 	with, without := mustStates(t, states.Options{Client: c, State: ours}), mustStates(t, states.Options{Client: c})

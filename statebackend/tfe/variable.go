@@ -261,18 +261,19 @@ func (b variableBody) applyTo(to *variables.Variable) error {
 	if to.Sensitive && a.Key != nil && *a.Key != to.Key && a.Value == nil {
 		return invalidError("key: a sensitive variable can only be renamed together with a new value")
 	}
-	for value, to := range map[*string]*string{a.Key: &to.Key, a.Value: &to.Value, a.Description: &to.Description, a.Category: &to.Category} {
-		if value != nil {
-			*to = *value
-		}
-	}
-	for value, to := range map[*bool]*bool{a.HCL: &to.HCL, a.Sensitive: &to.Sensitive} {
-		if value != nil {
-			*to = *value
-		}
-	}
+	setGiven(map[*string]*string{a.Key: &to.Key, a.Value: &to.Value, a.Description: &to.Description, a.Category: &to.Category})
+	setGiven(map[*bool]*bool{a.HCL: &to.HCL, a.Sensitive: &to.Sensitive})
 	to.Description = printableText(to.Description)
 	return nil
+}
+
+// setGiven sets what a request has a value for.
+func setGiven[T any](fields map[*T]*T) {
+	for value, to := range fields {
+		if value != nil {
+			*to = *value
+		}
+	}
 }
 
 // checkVariable refuses a variable that cannot be stored, or given to a run.

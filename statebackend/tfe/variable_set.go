@@ -208,16 +208,8 @@ type setBody struct {
 
 func (b setBody) applyTo(to *variables.Set) error {
 	a := b.Data.Attributes
-	for value, to := range map[*string]*string{a.Name: &to.Name, a.Description: &to.Description} {
-		if value != nil {
-			*to = *value
-		}
-	}
-	for value, to := range map[*bool]*bool{a.Global: &to.Global, a.Priority: &to.Priority} {
-		if value != nil {
-			*to = *value
-		}
-	}
+	setGiven(map[*string]*string{a.Name: &to.Name, a.Description: &to.Description})
+	setGiven(map[*bool]*bool{a.Global: &to.Global, a.Priority: &to.Priority})
 	to.Description = printableText(to.Description)
 	switch rel := b.Data.Relationships; {
 	case !validLabel(to.Name, 4*maxSet) || len([]rune(to.Name)) > maxSet:

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -120,7 +121,7 @@ func lifeWithFault(t *testing.T, n int, act ocitest.Act) (hit bool) {
 		w.counted.base = fault
 		clean := directly(t, handler)
 		w.options.Executors["local"] = &reporting{program: w.program, writer: clean, reader: w.client, left: &left{all: map[lifecycle.Ref]bool{}}}
-		w.options.Queue = jobs.New(jobs.Options{Repo: mustRepo(t, w.client, w.layout.QueueRepo())})
+		w.options.Queue = jobs.New(jobs.Options{Repo: depottest.MustRepo(t, w.client, w.layout.QueueRepo())})
 		stop := w.run(t)
 		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		if ready := w.until(t, rec.ID, time.Hour, lifecycle.Ready); string(ready.Outputs["url"]) != `"https://made.example.com"` || ready.Runs[0].Failures != 0 {
@@ -135,10 +136,10 @@ func lifeWithFault(t *testing.T, n int, act ocitest.Act) (hit bool) {
 			t.Errorf("after eight days: %+v", rec)
 		}
 		w.begunOnce(t, rec.ID)
-		if list, err := mustRepo(t, clean, instanceRepo(rec.ID)).Snapshot(t.Context()); err != nil || !slices.Equal(list.Tags, []string{"record-" + rec.ID}) {
+		if list, err := depottest.MustRepo(t, clean, instanceRepo(rec.ID)).Snapshot(t.Context()); err != nil || !slices.Equal(list.Tags, []string{"record-" + rec.ID}) {
 			t.Errorf("left in the repository: %v, %v", list.Tags, err)
 		}
-		queue := mustRepo(t, clean, w.layout.QueueRepo())
+		queue := depottest.MustRepo(t, clean, w.layout.QueueRepo())
 		if _, err := records.ReadInstanceEntry(t.Context(), queue, rec.ID); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("entry of a state that has gone: %v", err)
 		}
@@ -156,11 +157,6 @@ func (w *world) begunOnce(t *testing.T, id string) {
 	if left := w.program.left(); len(left) > 0 {
 		t.Errorf("resources are left: %v", left)
 	}
-}
-
-func mustRepo(t *testing.T, c *oci.Client, name string) *oci.Repo {
-	t.Helper()
-	return must.Get(c.Repo(name))(t)
 }
 
 // noticesIn works off a queue: kinds of notices, each event once.

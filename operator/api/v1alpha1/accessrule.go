@@ -12,7 +12,6 @@ type AccessRuleSpec struct {
 	// Issuer of the token, by its name in the configuration of okara serve. Empty: any configured issuer.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +optional
 	Issuer string `json:"issuer,omitempty"`
 
 	// The token has to name one of these groups.
@@ -21,14 +20,12 @@ type AccessRuleSpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
 	// +listType=set
-	// +optional
 	Groups []string `json:"groups,omitempty"`
 
 	// Claims that the token must have, each with a glob that matches its value.
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=20
 	// +kubebuilder:validation:XValidation:rule="self.all(name, size(name) > 0 && size(name) <= 128)",message="a name of a claim has 1 to 128 characters"
-	// +optional
 	Claims map[string]ClaimGlob `json:"claims,omitempty"`
 
 	// Rights, each ACTION:KIND:GLOB with read or publish of module, provider or mirror. The glob must be within the addresses that the namespace may use. After their first wildcard it may contain a claim of the token: read:module:team-a/{project}/*.
@@ -50,13 +47,11 @@ type Right string
 // AccessRuleStatus says whether the rule is in effect.
 type AccessRuleStatus struct {
 	// Generation that this status describes.
-	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Ready, Reconciling and Stalled, as kstatus has them. Ready: the rule is in the file that okara serve reads.
 	// +listType=map
 	// +listMapKey=type
-	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
@@ -72,12 +67,10 @@ type AccessRuleStatus struct {
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type AccessRule struct {
 	metav1.TypeMeta `json:",inline"`
-	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec AccessRuleSpec `json:"spec"`
 	// +kubebuilder:default={"observedGeneration":-1}
-	// +optional
 	Status AccessRuleStatus `json:"status,omitempty"`
 }
 

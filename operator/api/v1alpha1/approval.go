@@ -38,7 +38,6 @@ type ApprovalSpec struct {
 
 	// Generation of the target that was reviewed.
 	// +kubebuilder:validation:Minimum=1
-	// +optional
 	Generation int64 `json:"generation,omitempty"`
 
 	// The approver: the user who creates this object, or portal:ISSUER#SUBJECT, which only the portal may write.
@@ -48,12 +47,10 @@ type ApprovalSpec struct {
 
 	// Approve or Reject.
 	// +kubebuilder:default=Approve
-	// +optional
 	Decision Decision `json:"decision,omitempty"`
 
 	// Why.
 	// +kubebuilder:validation:MaxLength=256
-	// +optional
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -87,22 +84,18 @@ const (
 // ApprovalStatus is the status of an Approval.
 type ApprovalStatus struct {
 	// Generation that this status describes.
-	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Ready, Reconciling and Stalled, as kstatus has them. Ready: the decision was carried out. The reason is the result.
 	// +listType=map
 	// +listMapKey=type
-	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// Accepted, then Applied or Failed; Rejected; Refused; Stale.
-	// +optional
 	Result ApprovalResult `json:"result,omitempty"`
 
 	// Why.
 	// +kubebuilder:validation:MaxLength=4096
-	// +optional
 	Message string `json:"message,omitempty"`
 }
 
@@ -120,12 +113,10 @@ type ApprovalStatus struct {
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type Approval struct {
 	metav1.TypeMeta `json:",inline"`
-	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec ApprovalSpec `json:"spec"`
 	// +kubebuilder:default={"observedGeneration":-1}
-	// +optional
 	Status ApprovalStatus `json:"status,omitempty"`
 }
 

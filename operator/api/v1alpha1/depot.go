@@ -11,56 +11,46 @@ type DepotSpec struct {
 	// Interval between checks of the origin of each entry. 0s: only once after each change.
 	// +kubebuilder:default="1h"
 	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('1m')",message="must be 0s, or at least 1m"
-	// +optional
 	Interval *Duration `json:"interval,omitempty"`
 
 	// Stops the runs of all entries.
-	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
 	// Default values for entries.
-	// +optional
 	Defaults DepotDefaults `json:"defaults,omitempty"`
 
 	// Each becomes a Module.
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=map
 	// +listMapKey=address
-	// +optional
 	Modules []ModuleEntry `json:"modules,omitempty"`
 
 	// Each becomes a Provider.
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=map
 	// +listMapKey=address
-	// +optional
 	Providers []ProviderEntry `json:"providers,omitempty"`
 
 	// What happens to the Modules and Providers when this Depot, or their entry, is deleted: Keep them, or Delete them. Published versions stay.
 	// +kubebuilder:validation:Enum=Keep;Delete
 	// +kubebuilder:default=Keep
-	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
 // DepotDefaults are default values for entries.
 type DepotDefaults struct {
 	// Credential for the origins.
-	// +optional
 	Auth *Auth `json:"auth,omitempty"`
 
 	// Immutable or Editions, of modules.
-	// +optional
 	Policy Policy `json:"policy,omitempty"`
 
 	// Maximum number of versions that are considered. 0: no limit.
 	// +kubebuilder:validation:Minimum=0
-	// +optional
 	Limit *int32 `json:"limit,omitempty"`
 
 	// Number of versions that retention keeps. 0: all of them.
 	// +kubebuilder:validation:Minimum=0
-	// +optional
 	Keep *int32 `json:"keep,omitempty"`
 
 	// Platforms of providers.
@@ -68,62 +58,50 @@ type DepotDefaults struct {
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:Pattern=`^[0-9a-z]+_[0-9a-z]+$`
 	// +listType=set
-	// +optional
 	Platforms []string `json:"platforms,omitempty"`
 
 	// Rules of .terraformignore for modules.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MaxLength=512
 	// +listType=atomic
-	// +optional
 	Ignore []string `json:"ignore,omitempty"`
 
 	// Scan versions before they are published.
-	// +optional
 	Scan *ScanPolicy `json:"scan,omitempty"`
 
 	// Which new versions require approval.
-	// +optional
 	Approval *ApprovalPolicy `json:"approval,omitempty"`
 }
 
 // DepotStatus summarizes the state of the entries.
 type DepotStatus struct {
 	// Generation that this status describes.
-	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Ready, Reconciling and Stalled, as kstatus has them.
 	// +listType=map
 	// +listMapKey=type
-	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// Last value of the annotation okara.dev/requestedAt that led to a run.
 	// +kubebuilder:validation:MaxLength=256
-	// +optional
 	LastHandledRequest string `json:"lastHandledRequest,omitempty"`
 
 	// Number of Modules.
-	// +optional
 	Modules int32 `json:"modules,omitempty"`
 
 	// Number of Providers.
-	// +optional
 	Providers int32 `json:"providers,omitempty"`
 
 	// Number of entries that are not Ready.
-	// +optional
 	Failed int32 `json:"failed,omitempty"`
 
 	// Entries, those that are not Ready first, at most 100.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=atomic
-	// +optional
 	Entries []DepotEntry `json:"entries,omitempty"`
 
 	// Not all entries are listed.
-	// +optional
 	Truncated bool `json:"truncated,omitempty"`
 }
 
@@ -139,11 +117,9 @@ type DepotEntry struct {
 	Address string `json:"address"`
 
 	// Newest version in the registry.
-	// +optional
 	Latest string `json:"latest,omitempty"`
 
 	// Reason why the entry is not Ready.
-	// +optional
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -162,12 +138,10 @@ type DepotEntry struct {
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type Depot struct {
 	metav1.TypeMeta `json:",inline"`
-	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec DepotSpec `json:"spec"`
 	// +kubebuilder:default={"observedGeneration":-1}
-	// +optional
 	Status DepotStatus `json:"status,omitempty"`
 }
 

@@ -28,36 +28,29 @@ type EntrySpec struct {
 	// Constraint that selects versions, as in a version argument of OpenTofu. Empty: every release.
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`^\s*([=!<>~]*\s*[0-9xX*][0-9A-Za-z.*+-]*\s*(,\s*|$))*$`
-	// +optional
 	Versions string `json:"versions,omitempty"`
 
 	// Maximum number of versions that are considered: the newest that versions allows. 0: no limit.
 	// +kubebuilder:validation:Minimum=0
-	// +optional
 	Limit *int32 `json:"limit,omitempty"`
 
 	// Number of the newest versions that retention keeps. 0: all of them.
 	// +kubebuilder:validation:Minimum=0
-	// +optional
 	Keep *int32 `json:"keep,omitempty"`
 
 	// Versions that are always taken and never removed, regardless of versions and keep.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MaxLength=128
 	// +listType=set
-	// +optional
 	Pin []string `json:"pin,omitempty"`
 
 	// Credential for the origin. Empty: it is read anonymously.
-	// +optional
 	Auth *Auth `json:"auth,omitempty"`
 
 	// Scan versions before they are published, and hold back what the scan blocks.
-	// +optional
 	Scan *ScanPolicy `json:"scan,omitempty"`
 
 	// Which new versions require approval.
-	// +optional
 	Approval *ApprovalPolicy `json:"approval,omitempty"`
 }
 
@@ -65,17 +58,14 @@ type EntrySpec struct {
 type ScanPolicy struct {
 	// Lowest severity of findings that hold a version back. Empty: none do.
 	// +kubebuilder:validation:Enum=Low;Medium;High;Critical
-	// +optional
 	Block string `json:"block,omitempty"`
 
 	// Maximum age of the newest report before a version is scanned again, such as 168h.
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1h')",message="must be at least 1h"
-	// +optional
 	MaxAge *Duration `json:"maxAge,omitempty"`
 
 	// The Git repository of the source: github.com/OWNER/REPOSITORY or git::https://HOST/PATH. Its dependencies at the tag of a version are scanned, too.
 	// +kubebuilder:validation:MaxLength=1024
-	// +optional
 	SourceRepository string `json:"sourceRepository,omitempty"`
 }
 
@@ -106,18 +96,15 @@ type ApprovalPolicy struct {
 	Mode string `json:"mode"`
 
 	// Releases pass that change only the patch number of an existing release.
-	// +optional
 	Patch bool `json:"patch,omitempty"`
 
 	// Providers pass that are signed by one of these OpenPGP keys, each a key ID of at least 16 digits.
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:items:MaxLength=64
 	// +listType=set
-	// +optional
 	SignedBy []string `json:"signedBy,omitempty"`
 
 	// Versions pass that the operator has known for at least this long, such as 72h.
-	// +optional
 	OlderThan *Duration `json:"olderThan,omitempty"`
 }
 
@@ -145,42 +132,35 @@ type RunSpec struct {
 	// Interval between checks of the origin. 0s: only once after each change of this object.
 	// +kubebuilder:default="1h"
 	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('1m')",message="must be 0s, or at least 1m"
-	// +optional
 	Interval *Duration `json:"interval,omitempty"`
 
 	// Stops runs, but not deletion.
-	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
 	// What happens to the published versions when this object is deleted: Keep them, Yank them, or Delete, which yanks them and removes their tags.
 	// +kubebuilder:validation:Enum=Keep;Yank;Delete
 	// +kubebuilder:default=Keep
-	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
 	// Number of the newest versions that get a Version object.
 	// +kubebuilder:default=5
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
-	// +optional
 	VersionObjects *int32 `json:"versionObjects,omitempty"`
 }
 
 // RunStatus is the common status of objects that are reconciled by runs.
 type RunStatus struct {
 	// Generation that this status describes.
-	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Ready, Reconciling and Stalled, as kstatus has them.
 	// +listType=map
 	// +listMapKey=type
-	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// Last value of the annotation okara.dev/requestedAt that led to a run.
 	// +kubebuilder:validation:MaxLength=256
-	// +optional
 	LastHandledRequest string `json:"lastHandledRequest,omitempty"`
 }
 
@@ -189,22 +169,18 @@ type EntryStatus struct {
 	RunStatus `json:",inline"`
 
 	// Latest version that clients select: the highest release that is not yanked.
-	// +optional
 	Latest string `json:"latest,omitempty"`
 
 	// Number of published versions in the registry.
-	// +optional
 	Published int32 `json:"published,omitempty"`
 
 	// Known versions, newest first, at most 50.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=map
 	// +listMapKey=version
-	// +optional
 	Versions []VersionSummary `json:"versions,omitempty"`
 
 	// Not all versions are listed.
-	// +optional
 	Truncated bool `json:"truncated,omitempty"`
 }
 
@@ -230,7 +206,6 @@ type VersionSummary struct {
 	Version string `json:"version"`
 
 	// Digest of its manifest or index.
-	// +optional
 	Digest string `json:"digest,omitempty"`
 
 	// State in the registry.

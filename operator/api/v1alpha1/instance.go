@@ -23,49 +23,39 @@ type InstanceSpec struct {
 
 	// Version of the module, one of those that the template allows. Empty: the template's version at launch. A change updates the instance.
 	// +kubebuilder:validation:MaxLength=128
-	// +optional
 	Version string `json:"version,omitempty"`
 
 	// Display name, chosen by the owner.
 	// +kubebuilder:validation:MaxLength=64
-	// +optional
 	Name string `json:"name,omitempty"`
 
 	// The owner. Empty: it waits in a pool. Setting the owner claims it.
-	// +optional
 	Owner *Owner `json:"owner,omitempty"`
 
 	// The user who launched or claimed it: the user's name, or portal:ISSUER#SUBJECT, which only the portal may write.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1100
-	// +optional
 	CreatedBy string `json:"createdBy,omitempty"`
 
 	// The user who last changed it, in the form of createdBy.
 	// +kubebuilder:validation:MaxLength=1100
-	// +optional
 	ChangedBy string `json:"changedBy,omitempty"`
 
 	// Claims of the user who launched it, as far as the template names them.
 	// +kubebuilder:validation:MaxProperties=20
-	// +optional
 	Claims map[string]ClaimValue `json:"claims,omitempty"`
 
 	// Values of the template's parameters. Changing a parameter that is marked update runs the instance again.
 	// +kubebuilder:validation:MaxProperties=100
-	// +optional
 	Parameters map[string]apiextensions.JSON `json:"parameters,omitempty"`
 
 	// Lifetime from the time it is ready or claimed. Empty: the template's default.
-	// +optional
 	TTL Duration `json:"ttl,omitempty"`
 
 	// Postpones the expiry, as far as the template allows. Empty: determined by the lifetime.
-	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 
 	// Whether it is protected from expiry, if the template allows that.
-	// +optional
 	Protected bool `json:"protected,omitempty"`
 }
 
@@ -81,7 +71,6 @@ type Owner struct {
 
 	// Issuer of the identity. Empty: the cluster.
 	// +kubebuilder:validation:MaxLength=512
-	// +optional
 	Issuer string `json:"issuer,omitempty"`
 
 	// Subject, name of the group, or value of the claim.
@@ -91,7 +80,6 @@ type Owner struct {
 
 	// Display name.
 	// +kubebuilder:validation:MaxLength=128
-	// +optional
 	Label string `json:"label,omitempty"`
 }
 
@@ -103,114 +91,89 @@ type InstancePhase string
 // InstanceStatus is the status of an instance.
 type InstanceStatus struct {
 	// Generation that this status describes.
-	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Summary of the conditions in one word. Ready and Available only while the condition Ready is true, Failed only while Stalled is true.
-	// +optional
 	Phase InstancePhase `json:"phase,omitempty"`
 
 	// Reason for the phase.
 	// +kubebuilder:validation:MaxLength=4096
-	// +optional
 	Reason string `json:"reason,omitempty"`
 
 	// Ready, Reconciling and Stalled, as kstatus has them, and Waiting, Drifted, UpdateAvailable, ExpiresSoon, ExpiredProtected, AwaitingApproval.
 	// +listType=map
 	// +listMapKey=type
-	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// UID that identifies everything that was created for it. An object restored from a backup has a different UID itself.
-	// +optional
 	UID types.UID `json:"uid,omitempty"`
 
 	// The version that runs.
-	// +optional
 	Module *RunningModule `json:"module,omitempty"`
 
 	// Namespace of the objects that were created for it.
-	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
 	// URL at which it is reached.
-	// +optional
 	URL string `json:"url,omitempty"`
 
 	// Instructions for reaching it.
-	// +optional
 	Message string `json:"message,omitempty"`
 
 	// When it expires. Empty: never.
-	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 
 	// The plan that waits for approval, to be named in the Approval.
-	// +optional
 	Plan string `json:"plan,omitempty"`
 
 	// The outputs that the template lists, without sensitive ones.
-	// +optional
 	Outputs map[string]apiextensions.JSON `json:"outputs,omitempty"`
 
 	// The values of the spec and of annotations that were last processed.
-	// +optional
 	Handled *Handled `json:"handled,omitempty"`
 
 	// Internal data that okara keeps besides the spec. Only the operator writes and reads it.
 	// +kubebuilder:pruning:PreserveUnknownFields
-	// +optional
 	Record *apiextensions.JSON `json:"record,omitempty"`
 
 	// The templates of its runs, by digest, so that an instance can be destroyed after its Template has changed or is gone.
-	// +optional
 	Snapshots map[string]apiextensions.JSON `json:"snapshots,omitempty"`
 }
 
 // RunningModule is a version of a module or a chart.
 type RunningModule struct {
 	// The version.
-	// +optional
 	Version string `json:"version,omitempty"`
 
 	// Its digest.
-	// +optional
 	Digest string `json:"digest,omitempty"`
 }
 
 // Handled holds the values that the operator has processed. Any difference from them is a request.
 type Handled struct {
 	// spec.name
-	// +optional
 	Name string `json:"name,omitempty"`
 
 	// spec.protected
-	// +optional
 	Protected bool `json:"protected,omitempty"`
 
 	// spec.expiresAt
-	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 
 	// Digest of spec.parameters and spec.version.
-	// +optional
 	Inputs string `json:"inputs,omitempty"`
 
 	// Annotation okara.dev/requestedAt.
-	// +optional
 	Request string `json:"request,omitempty"`
 
 	// Annotation okara.dev/cancel.
-	// +optional
 	Cancel string `json:"cancel,omitempty"`
 
 	// Why the last request was refused. Empty: it was not refused.
 	// +kubebuilder:validation:MaxLength=4096
-	// +optional
 	Refused string `json:"refused,omitempty"`
 
 	// Generation whose change of the spec was refused. While it is the current generation, the object is not Ready.
-	// +optional
 	RefusedGeneration int64 `json:"refusedGeneration,omitempty"`
 }
 
@@ -232,12 +195,10 @@ type Handled struct {
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type Instance struct {
 	metav1.TypeMeta `json:",inline"`
-	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec InstanceSpec `json:"spec"`
 	// +kubebuilder:default={"observedGeneration":-1}
-	// +optional
 	Status InstanceStatus `json:"status,omitempty"`
 }
 

@@ -20,27 +20,22 @@ type ModuleEntry struct {
 
 	// Folder of the module in the repository. Empty: the top folder.
 	// +kubebuilder:validation:MaxLength=512
-	// +optional
 	Subdir string `json:"subdir,omitempty"`
 
 	// For a Git repository: only tags with this prefix are versions. The prefix is removed.
 	// +kubebuilder:validation:MaxLength=128
-	// +optional
 	TagPrefix string `json:"tagPrefix,omitempty"`
 
 	// For a GitHub repository: use releases instead of tags.
-	// +optional
 	Releases bool `json:"releases,omitempty"`
 
 	// How to handle an upstream version whose content changed: Immutable (default) or Editions.
-	// +optional
 	Policy Policy `json:"policy,omitempty"`
 
 	// Rules in the format of .terraformignore for files to leave out.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MaxLength=512
 	// +listType=atomic
-	// +optional
 	Ignore []string `json:"ignore,omitempty"`
 
 	EntrySpec `json:",inline"`
@@ -69,12 +64,10 @@ type ModuleSpec struct {
 // +kubebuilder:printcolumn:name="Source",type=string,priority=1,JSONPath=`.spec.source`
 type Module struct {
 	metav1.TypeMeta `json:",inline"`
-	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec ModuleSpec `json:"spec"`
 	// +kubebuilder:default={"observedGeneration":-1}
-	// +optional
 	Status EntryStatus `json:"status,omitempty"`
 }
 

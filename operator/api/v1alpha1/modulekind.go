@@ -25,7 +25,6 @@ type ModuleKindSpec struct {
 
 	// Values of inputs that users do not see, by name. They override those of an object.
 	// +kubebuilder:validation:MaxProperties=100
-	// +optional
 	Values map[string]apiextensions.JSON `json:"values,omitempty"`
 
 	// How the module runs, for all objects.
@@ -68,7 +67,6 @@ type KindNames struct {
 	// Singular name on the command line. Default: the kind in lower case.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z]([-0-9a-z]*[0-9a-z])?$`
-	// +optional
 	Singular string `json:"singular,omitempty"`
 
 	// Short names on the command line.
@@ -76,7 +74,6 @@ type KindNames struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	// +kubebuilder:validation:items:Pattern=`^[a-z]([-0-9a-z]*[0-9a-z])?$`
 	// +listType=set
-	// +optional
 	ShortNames []string `json:"shortNames,omitempty"`
 }
 
@@ -85,30 +82,25 @@ type KindModule struct {
 	// NAMESPACE/NAME/SYSTEM of the module.
 	// +kubebuilder:validation:MaxLength=190
 	// +kubebuilder:validation:Pattern=`^[0-9A-Za-z_-]+/[0-9A-Za-z_-]+/[0-9a-z]+$`
-	// +optional
 	Address string `json:"address,omitempty"`
 
 	// Instead of an address: a repository below the operator's registry whose tags are the versions.
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[0-9a-z]+([._-]+[0-9a-z]+)*(/[0-9a-z]+([._-]+[0-9a-z]+)*)*$`
-	// +optional
 	Repository string `json:"repository,omitempty"`
 
 	// A version, or a constraint that selects versions, as in a version argument of OpenTofu. Empty: every release.
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`^\s*([=!<>~]*\s*[0-9xX*][0-9A-Za-z.*+-]*\s*(,\s*|$))*$`
-	// +optional
 	Version string `json:"version,omitempty"`
 
 	// Folder of the root module in the module. Empty: the top folder.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^(\./)?[0-9A-Za-z_.-]+(/[0-9A-Za-z_.-]+)*/?$`
 	// +kubebuilder:validation:XValidation:rule="!('..' in self.split('/'))",message="the path must be inside the module"
-	// +optional
 	Path string `json:"path,omitempty"`
 
 	// Requirements that a version must fulfil.
-	// +optional
 	Verify *KindVerify `json:"verify,omitempty"`
 }
 
@@ -125,31 +117,26 @@ type KindVerify struct {
 // KindSchema says what spec of an object looks like.
 type KindSchema struct {
 	// JSON Schema of an object whose properties are the inputs, instead of the schema of the module.
-	// +optional
 	Inline *apiextensions.JSON `json:"inline,omitempty"`
 
 	// Inputs that users see. Empty: all but those of hide and of values.
 	// +kubebuilder:validation:MaxItems=200
 	// +listType=set
-	// +optional
 	Expose []InputName `json:"expose,omitempty"`
 
 	// Inputs that users do not see. The module must have defaults for them.
 	// +kubebuilder:validation:MaxItems=200
 	// +listType=set
-	// +optional
 	Hide []InputName `json:"hide,omitempty"`
 
 	// Inputs that cannot be changed after an object is created.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=set
-	// +optional
 	Immutable []InputName `json:"immutable,omitempty"`
 
 	// CEL rules about spec, which is self.
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=atomic
-	// +optional
 	Validations []KindValidation `json:"validations,omitempty"`
 }
 
@@ -167,7 +154,6 @@ type KindValidation struct {
 
 	// Message for users if the rule is violated.
 	// +kubebuilder:validation:MaxLength=512
-	// +optional
 	Message string `json:"message,omitempty"`
 }
 
@@ -175,12 +161,10 @@ type KindValidation struct {
 type KindDeletion struct {
 	// Whether the infrastructure of an object is destroyed with it.
 	// +kubebuilder:default=true
-	// +optional
 	Destroy *bool `json:"destroy,omitempty"`
 
 	// What happens to objects when this definition is deleted: Refuse waits until there are none; Keep removes them, and keeps their infrastructure and states.
 	// +kubebuilder:default=Refuse
-	// +optional
 	Orphan OrphanPolicy `json:"orphan,omitempty"`
 }
 
@@ -197,31 +181,26 @@ type KindOutputs struct {
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[0-9a-z{}.-]+$`
 	// +kubebuilder:validation:XValidation:rule="self.contains('{name}') && self.replace('{name}', '').replace('{singular}', '').matches('^[0-9a-z.-]*$')",message="it must contain {name}; besides that only {singular} is allowed in braces"
-	// +optional
 	SecretName string `json:"secretName,omitempty"`
 
 	// Outputs that users get, in the Secret.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=set
-	// +optional
 	Include []InputName `json:"include,omitempty"`
 
 	// Outputs whose values are also shown in status.outputValues, without sensitive ones.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=set
-	// +optional
 	Status []InputName `json:"status,omitempty"`
 
 	// Labels of the Secret.
 	// +kubebuilder:validation:MaxProperties=20
 	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.startsWith('okara.dev/'))",message="labels with the prefix okara.dev/ are reserved for the operator"
-	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
 	// Subjects that may read the Secret and the text of plans, in the namespace of each object.
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=atomic
-	// +optional
 	Readers []KindReader `json:"readers,omitempty"`
 }
 
@@ -240,7 +219,6 @@ type KindReader struct {
 	// Namespace of a ServiceAccount.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +optional
 	Namespace string `json:"namespace,omitempty"`
 }
 
@@ -248,14 +226,12 @@ type KindReader struct {
 type KindUpgrade struct {
 	// Automatic upgrades among the versions that module.version allows. Manual: none, and the kind keeps its version until module changes. Patch: only patch releases. Minor: releases of the same major version. Any: all newer versions.
 	// +kubebuilder:default=Manual
-	// +optional
 	Policy UpgradePolicy `json:"policy,omitempty"`
 
 	// Maximum number of objects that are changed at the same time. The rest waits, and is not changed if one of them fails.
 	// +kubebuilder:default=5
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
-	// +optional
 	MaxConcurrent int32 `json:"maxConcurrent,omitempty"`
 }
 
@@ -275,30 +251,25 @@ const (
 type KindDashboard struct {
 	// Title of the card.
 	// +kubebuilder:validation:MaxLength=100
-	// +optional
 	Title string `json:"title,omitempty"`
 
 	// Category in which it is listed.
 	// +kubebuilder:validation:MaxLength=100
-	// +optional
 	Category string `json:"category,omitempty"`
 
 	// Name of an icon.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9a-z-]+$`
-	// +optional
 	Icon string `json:"icon,omitempty"`
 
 	// Words to search for.
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:items:MaxLength=64
 	// +listType=set
-	// +optional
 	Tags []string `json:"tags,omitempty"`
 
 	// Description of its purpose.
 	// +kubebuilder:validation:MaxLength=2000
-	// +optional
 	Description string `json:"description,omitempty"`
 }
 
@@ -307,25 +278,20 @@ type ModuleKindStatus struct {
 	RunStatus `json:",inline"`
 
 	// The version that new objects get.
-	// +optional
 	Module *ResolvedModule `json:"module,omitempty"`
 
 	// A newer version that module.version allows. A change of module.version takes it.
 	// +kubebuilder:validation:MaxLength=128
-	// +optional
 	UpdateAvailable string `json:"updateAvailable,omitempty"`
 
 	// An example object of the kind, in YAML.
 	// +kubebuilder:validation:MaxLength=16384
-	// +optional
 	Example string `json:"example,omitempty"`
 
 	// Number of objects of the kind.
-	// +optional
 	Objects int32 `json:"objects,omitempty"`
 
 	// Number of objects that do not match the current definition yet.
-	// +optional
 	Outdated int32 `json:"outdated,omitempty"`
 }
 
@@ -354,12 +320,10 @@ type ResolvedModule struct {
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type ModuleKind struct {
 	metav1.TypeMeta `json:",inline"`
-	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec ModuleKindSpec `json:"spec"`
 	// +kubebuilder:default={"observedGeneration":-1}
-	// +optional
 	Status ModuleKindStatus `json:"status,omitempty"`
 }
 

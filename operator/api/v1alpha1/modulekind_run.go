@@ -10,18 +10,15 @@ type KindRun struct {
 	// Prefix of the names of the Flux objects. The object's name follows; both together have at most 53 characters.
 	// +kubebuilder:validation:MaxLength=30
 	// +kubebuilder:validation:Pattern=`^[a-z][0-9a-z-]*$`
-	// +optional
 	Prefix string `json:"prefix,omitempty"`
 
 	// Dedicated: each object runs in its own namespace, okara-run-<uid>. Object: it runs in the object's namespace, whose editors can then read each plan and state token.
 	// +kubebuilder:default=Dedicated
-	// +optional
 	Namespace RunNamespace `json:"namespace,omitempty"`
 
 	// Interval between checks of the created resources.
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="must be at least 1m"
-	// +optional
 	Interval *Duration `json:"interval,omitempty"`
 
 	// What requires an Approval.
@@ -32,55 +29,45 @@ type KindRun struct {
 	// Service account of the runner. Default okara-runner.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[0-9a-z]([0-9a-z.-]*[0-9a-z])?$`
-	// +optional
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
 	// Annotations of the account if the operator creates it, such as a role at a cloud provider.
 	// +kubebuilder:validation:MaxProperties=20
 	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.startsWith('okara.dev/'))",message="annotations with the prefix okara.dev/ are reserved for the operator"
-	// +optional
 	AccountAnnotations map[string]string `json:"accountAnnotations,omitempty"`
 
 	// Labels of the objects of Flux.
 	// +kubebuilder:validation:MaxProperties=20
 	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.startsWith('okara.dev/'))",message="labels with the prefix okara.dev/ are reserved for the operator"
-	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
 	// The pod in which the module runs.
-	// +optional
 	Runner *Runner `json:"runner,omitempty"`
 
 	// Inputs with values from Secrets in the operator's namespace. They override those of an object.
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=atomic
-	// +optional
 	VarsFrom []InputsFrom `json:"varsFrom,omitempty"`
 
 	// What happens if resources were changed outside of okara: Repair reverts the changes, Report reports them, Ignore does not detect them.
 	// +kubebuilder:default=Repair
-	// +optional
 	Drift RunDrift `json:"drift,omitempty"`
 
 	// Encryption of states and plans by OpenTofu.
-	// +optional
 	Encryption *RunEncryption `json:"encryption,omitempty"`
 
 	// How long a run waits for the lock of the state.
-	// +optional
 	LockTimeout *Duration `json:"lockTimeout,omitempty"`
 
 	// How often a failed run is retried until something changes. 0: unlimited.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
-	// +optional
 	Retries int32 `json:"retries,omitempty"`
 
 	// Endpoints that must respond after a run.
 	// +kubebuilder:validation:MaxItems=10
 	// +listType=map
 	// +listMapKey=name
-	// +optional
 	HealthChecks []HealthCheck `json:"healthChecks,omitempty"`
 }
 
@@ -96,7 +83,6 @@ type RunApproval struct {
 	// What requires an Approval: None, or each Plan.
 	// +kubebuilder:default=None
 	// +kubebuilder:validation:Enum=None;Plan
-	// +optional
 	Mode string `json:"mode,omitempty"`
 }
 
@@ -108,29 +94,24 @@ type RunDrift string
 type Runner struct {
 	// Image of the runner. Default: the one of tofu-controller.
 	// +kubebuilder:validation:MaxLength=512
-	// +optional
 	Image string `json:"image,omitempty"`
 
 	// Labels of the nodes on which it runs.
 	// +kubebuilder:validation:MaxProperties=20
-	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
 	// Tolerations of the pod.
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=atomic
-	// +optional
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
 	// Resource requirements of the pod.
-	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
 	// Environment variables, besides those for the state. Secrets belong in varsFrom.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=map
 	// +listMapKey=name
-	// +optional
 	Env []EnvVar `json:"env,omitempty"`
 }
 
@@ -144,7 +125,6 @@ type EnvVar struct {
 
 	// Its value.
 	// +kubebuilder:validation:MaxLength=4096
-	// +optional
 	Value string `json:"value,omitempty"`
 }
 
@@ -181,17 +161,14 @@ type HealthCheck struct {
 	// URL that must respond. {{.NAME}} is replaced by an output.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:MinLength=1
-	// +optional
 	URL string `json:"url,omitempty"`
 
 	// Instead of a URL: HOST:PORT that must accept a connection. {{.NAME}} is replaced by an output.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:MinLength=1
-	// +optional
 	Address string `json:"address,omitempty"`
 
 	// Timeout.
 	// +kubebuilder:default="20s"
-	// +optional
 	Timeout *Duration `json:"timeout,omitempty"`
 }

@@ -15,7 +15,6 @@ type ProviderEntry struct {
 
 	// Where the versions are, if not in the registry that the address names: a host of another registry, https://HOST/PATH/ of a network mirror, or oci://HOST[/PREFIX].
 	// +kubebuilder:validation:MaxLength=1024
-	// +optional
 	Origin string `json:"origin,omitempty"`
 
 	// Platforms to mirror, such as linux_amd64. Empty: all that the origin has.
@@ -23,11 +22,9 @@ type ProviderEntry struct {
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:Pattern=`^[0-9a-z]+_[0-9a-z]+$`
 	// +listType=set
-	// +optional
 	Platforms []string `json:"platforms,omitempty"`
 
 	// Accept a provider without a signature.
-	// +optional
 	AllowUnsigned bool `json:"allowUnsigned,omitempty"`
 
 	EntrySpec `json:",inline"`
@@ -56,12 +53,10 @@ type ProviderSpec struct {
 // +kubebuilder:printcolumn:name="Origin",type=string,priority=1,JSONPath=`.spec.origin`
 type Provider struct {
 	metav1.TypeMeta `json:",inline"`
-	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec ProviderSpec `json:"spec"`
 	// +kubebuilder:default={"observedGeneration":-1}
-	// +optional
 	Status EntryStatus `json:"status,omitempty"`
 }
 

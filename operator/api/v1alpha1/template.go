@@ -20,46 +20,37 @@ const (
 type TemplateSpec struct {
 	// Title that users see instead of the name.
 	// +kubebuilder:validation:MaxLength=100
-	// +optional
 	Title string `json:"title,omitempty"`
 
 	// Description of its purpose.
 	// +kubebuilder:validation:MaxLength=4000
-	// +optional
 	Description string `json:"description,omitempty"`
 
 	// Name of an icon.
 	// +kubebuilder:validation:MaxLength=100
-	// +optional
 	Icon string `json:"icon,omitempty"`
 
 	// Category on the page of templates, such as aws/network.
 	// +kubebuilder:validation:MaxLength=100
-	// +optional
 	Category string `json:"category,omitempty"`
 
 	// Whether new instances can be launched.
 	// +kubebuilder:default=true
-	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
 	// Whether it is listed. A hidden template can be launched by name.
 	// +kubebuilder:default=true
-	// +optional
 	Visible *bool `json:"visible,omitempty"`
 
 	// The module that FluxTerraform runs.
-	// +optional
 	Module *TemplateModule `json:"module,omitempty"`
 
 	// The chart that FluxHelm installs.
-	// +optional
 	Chart *Chart `json:"chart,omitempty"`
 
 	// Executor: FluxTerraform, which uses tofu-controller, or FluxHelm, which uses helm-controller.
 	// +kubebuilder:default=FluxTerraform
 	// +kubebuilder:validation:Enum=FluxTerraform;FluxHelm
-	// +optional
 	Executor string `json:"executor,omitempty"`
 
 	// Who owns an instance.
@@ -71,19 +62,16 @@ type TemplateSpec struct {
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MaxLength=200
 	// +listType=set
-	// +optional
 	Groups []string `json:"groups,omitempty"`
 
 	// Maximum number of live instances per owner. 0: no limit by the template.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
-	// +optional
 	PerOwner int32 `json:"perOwner,omitempty"`
 
 	// Maximum number of live instances in total. 0: no limit.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
-	// +optional
 	Max int32 `json:"max,omitempty"`
 
 	// What has to be approved by someone other than the requester.
@@ -92,77 +80,63 @@ type TemplateSpec struct {
 	Approval TemplateApproval `json:"approval,omitzero"`
 
 	// Lifetime of an instance. Empty: according to the operator's settings.
-	// +optional
 	TTL *TemplateTTL `json:"ttl,omitempty"`
 
 	// Instances that are created in advance.
-	// +optional
 	Pool *TemplatePool `json:"pool,omitempty"`
 
 	// Inputs that users can set, in the order of the form.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=map
 	// +listMapKey=name
-	// +optional
 	Parameters []TemplateParameter `json:"parameters,omitempty"`
 
 	// Inputs of the module, or values of the chart, that the template sets. A parameter that is used in a chart's values is not set anywhere else.
-	// +optional
 	Inputs map[string]apiextensions.JSON `json:"inputs,omitempty"`
 
 	// Outputs that an instance shows.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=200
 	// +listType=set
-	// +optional
 	Outputs []string `json:"outputs,omitempty"`
 
 	// How users reach the result.
-	// +optional
 	Connection *TemplateConnection `json:"connection,omitempty"`
 
 	// Secrets of the operator's namespace whose keys are environment variables of the runs. For a chart: Secrets whose key values.yaml has defaults for the values.
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:items:MaxLength=63
 	// +listType=set
-	// +optional
 	Credentials []string `json:"credentials,omitempty"`
 
 	// Maximum duration of one attempt, 1m to 24h.
 	// +kubebuilder:default="1h"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="1m to 24h"
-	// +optional
 	Timeout Duration `json:"timeout,omitempty"`
 
 	// How often a failed attempt is retried.
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10
-	// +optional
 	Retries *int32 `json:"retries,omitempty"`
 
 	// Whether owners may protect an instance from expiry.
-	// +optional
 	Protection bool `json:"protection,omitempty"`
 
 	// How often an instance is checked for drift. Empty: never.
-	// +optional
 	Drift *TemplateDrift `json:"drift,omitempty"`
 
 	// Manual, or Auto: instances are updated to newer versions automatically.
 	// +kubebuilder:default=Manual
 	// +kubebuilder:validation:Enum=Manual;Auto
-	// +optional
 	Update string `json:"update,omitempty"`
 
 	// How long before expiry notices are sent.
 	// +kubebuilder:validation:MaxItems=10
 	// +listType=set
-	// +optional
 	Notices []Duration `json:"notices,omitempty"`
 
 	// What an instance costs, for display.
-	// +optional
 	Cost *TemplateCost `json:"cost,omitempty"`
 }
 
@@ -172,13 +146,11 @@ type TemplateOwner struct {
 	// The requesting User, one of the user's Groups, or all users whose tokens have the same value in a Claim.
 	// +kubebuilder:default=User
 	// +kubebuilder:validation:Enum=User;Group;Claim
-	// +optional
 	Kind string `json:"kind,omitempty"`
 
 	// Name of that claim.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=100
-	// +optional
 	Claim string `json:"claim,omitempty"`
 }
 
@@ -187,7 +159,6 @@ type TemplateApproval struct {
 	// What requires an Approval: None, each Request before anything is planned, or each Plan.
 	// +kubebuilder:default=None
 	// +kubebuilder:validation:Enum=None;Request;Plan
-	// +optional
 	Mode string `json:"mode,omitempty"`
 }
 
@@ -201,12 +172,10 @@ type TemplateModule struct {
 	// A version, a constraint, or the digest of a version, sha256:HEX. Empty: the highest release.
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$|^\s*([=!<>~]*\s*[0-9xX*][0-9A-Za-z.*+-]*\s*(,\s*|$))*$`
-	// +optional
 	Version string `json:"version,omitempty"`
 
 	// Folder of the root module in the module. Empty: the top folder.
 	// +kubebuilder:validation:MaxLength=200
-	// +optional
 	Path string `json:"path,omitempty"`
 }
 
@@ -222,27 +191,22 @@ type TemplateTTL struct {
 	Default Lifetime `json:"default"`
 
 	// Maximum lifetime, from creation or claim. Empty: unlimited.
-	// +optional
 	Max Duration `json:"max,omitempty"`
 
 	// How much an owner can extend the lifetime at a time. Empty: not at all.
-	// +optional
 	Extend Duration `json:"extend,omitempty"`
 
 	// Maximum number of extensions. 0: unlimited.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
-	// +optional
 	Extends int32 `json:"extends,omitempty"`
 
 	// How long an instance is kept that failed before it was ever ready.
-	// +optional
 	Failed Duration `json:"failed,omitempty"`
 
 	// What happens on expiry: Destroy the resources, or Keep them.
 	// +kubebuilder:default=Destroy
 	// +kubebuilder:validation:Enum=Destroy;Keep
-	// +optional
 	OnExpire string `json:"onExpire,omitempty"`
 }
 
@@ -256,17 +220,14 @@ type TemplatePool struct {
 	// Maximum number of live instances of the template, including waiting ones. 0: no limit.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
-	// +optional
 	Max int32 `json:"max,omitempty"`
 
 	// Instances that have waited for longer are replaced.
-	// +optional
 	MaxAge Duration `json:"maxAge,omitempty"`
 
 	// What happens if the pool is empty: Create creates an instance on demand, Refuse refuses the request.
 	// +kubebuilder:default=Create
 	// +kubebuilder:validation:Enum=Create;Refuse
-	// +optional
 	WhenEmpty string `json:"whenEmpty,omitempty"`
 }
 
@@ -279,52 +240,42 @@ type TemplateParameter struct {
 
 	// Title that users see instead of the name.
 	// +kubebuilder:validation:MaxLength=100
-	// +optional
 	Title string `json:"title,omitempty"`
 
 	// Help text.
 	// +kubebuilder:validation:MaxLength=4000
-	// +optional
 	Help string `json:"help,omitempty"`
 
 	// Default value. Empty: the default of the module.
-	// +optional
 	Default *apiextensions.JSON `json:"default,omitempty"`
 
 	// Allowed values.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=atomic
-	// +optional
 	Enum []apiextensions.JSON `json:"enum,omitempty"`
 
 	// A regular expression that a string must match.
 	// +kubebuilder:validation:MaxLength=1000
-	// +optional
 	Pattern string `json:"pattern,omitempty"`
 
 	// The minimum, as a string.
 	// +kubebuilder:validation:Pattern=`^-?[0-9]+(\.[0-9]+)?$`
 	// +kubebuilder:validation:MaxLength=40
-	// +optional
 	Minimum string `json:"minimum,omitempty"`
 
 	// The maximum, as a string.
 	// +kubebuilder:validation:Pattern=`^-?[0-9]+(\.[0-9]+)?$`
 	// +kubebuilder:validation:MaxLength=40
-	// +optional
 	Maximum string `json:"maximum,omitempty"`
 
 	// Whether an update may change it.
-	// +optional
 	Update bool `json:"update,omitempty"`
 
 	// Whether a link may prefill it. Empty: yes, unless its name suggests a secret.
-	// +optional
 	Link *bool `json:"link,omitempty"`
 
 	// The parameter applies only if each of these preceding parameters applies and has one of the values. Otherwise it has its default. Empty: it always applies.
 	// +kubebuilder:validation:MaxProperties=10
-	// +optional
 	When map[string][]apiextensions.JSON `json:"when,omitempty"`
 }
 
@@ -333,17 +284,14 @@ type TemplateConnection struct {
 	// Web, with a URL, or Instructions, with a message.
 	// +kubebuilder:default=Web
 	// +kubebuilder:validation:Enum=Web;Instructions
-	// +optional
 	Type string `json:"type,omitempty"`
 
 	// An expression that yields an http or https URL.
 	// +kubebuilder:validation:MaxLength=4096
-	// +optional
 	URL string `json:"url,omitempty"`
 
 	// An expression that yields the message.
 	// +kubebuilder:validation:MaxLength=4096
-	// +optional
 	Message string `json:"message,omitempty"`
 }
 
@@ -354,7 +302,6 @@ type TemplateDrift struct {
 	Every Duration `json:"every"`
 
 	// Whether drift is reverted.
-	// +optional
 	Remediate bool `json:"remediate,omitempty"`
 }
 
@@ -373,48 +320,38 @@ type TemplateCost struct {
 // TemplateStatus is the status of a template.
 type TemplateStatus struct {
 	// Generation that this status describes.
-	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Ready, Reconciling and Stalled, as kstatus has them. Ready: instances can be launched.
 	// +listType=map
 	// +listMapKey=type
-	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// Address of the module, or URL of the chart.
-	// +optional
 	Source string `json:"source,omitempty"`
 
 	// Version that a launch currently gets.
-	// +optional
 	Version string `json:"version,omitempty"`
 
 	// Digest of that version.
-	// +optional
 	Digest string `json:"digest,omitempty"`
 
 	// Digest of the template itself, by which instances identify it.
-	// +optional
 	Template string `json:"template,omitempty"`
 
 	// JSON Schema of the module's inputs, which validates parameters; up to 32 KiB.
 	// +kubebuilder:pruning:PreserveUnknownFields
-	// +optional
 	Inputs *apiextensions.JSON `json:"inputs,omitempty"`
 
 	// Outputs of the module, and whether each is sensitive.
-	// +optional
 	Outputs map[string]bool `json:"outputs,omitempty"`
 
 	// Versions that a launch may name, highest first, and the default one.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=atomic
-	// +optional
 	Versions []TemplateVersion `json:"versions,omitempty"`
 
 	// The pool.
-	// +optional
 	Pool *PoolStatus `json:"pool,omitempty"`
 }
 
@@ -427,11 +364,9 @@ type TemplateVersion struct {
 	Digest string `json:"digest"`
 
 	// Digest of the module's zip archive.
-	// +optional
 	Archive string `json:"archive,omitempty"`
 
 	// Size of the zip archive in bytes.
-	// +optional
 	Size int64 `json:"size,omitempty"`
 }
 
@@ -447,19 +382,15 @@ type PoolStatus struct {
 	Claimed int32 `json:"claimed"`
 
 	// Why no instances are created for the pool. Empty: it is not paused.
-	// +optional
 	Paused string `json:"paused,omitempty"`
 
 	// Number of consecutive instances that failed.
-	// +optional
 	Failures int32 `json:"failures,omitempty"`
 
 	// No instance is created for the pool before this time.
-	// +optional
 	Backoff *metav1.Time `json:"backoff,omitempty"`
 
 	// Digests of what the runs of the newest instances are made of.
-	// +optional
 	Revision string `json:"revision,omitempty"`
 }
 
@@ -480,12 +411,10 @@ type PoolStatus struct {
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type Template struct {
 	metav1.TypeMeta `json:",inline"`
-	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec TemplateSpec `json:"spec"`
 	// +kubebuilder:default={"observedGeneration":-1}
-	// +optional
 	Status TemplateStatus `json:"status,omitempty"`
 }
 

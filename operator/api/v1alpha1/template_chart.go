@@ -6,21 +6,17 @@ package v1alpha1
 // +kubebuilder:validation:XValidation:rule="[has(self.oci), has(self.helm), has(self.git)].filter(x, x).size() == 1",message="exactly one of oci, helm and git"
 type Chart struct {
 	// An OCI repository, oci://HOST/NAME, and a version or constraint of its tags, or a digest.
-	// +optional
 	OCI *ChartOCI `json:"oci,omitempty"`
 
 	// A Helm repository over HTTPS.
-	// +optional
 	Helm *ChartHelm `json:"helm,omitempty"`
 
 	// A git repository.
-	// +optional
 	Git *ChartGit `json:"git,omitempty"`
 
 	// Secret in the namespace of the Template for fetching the chart, in the format of
 	// source-controller: kubernetes.io/dockerconfigjson for oci, username and password for
 	// helm and git, or identity and known_hosts for git by ssh. Empty: it is fetched anonymously.
-	// +optional
 	SecretRef *SecretRef `json:"secretRef,omitempty"`
 }
 
@@ -34,12 +30,10 @@ type ChartOCI struct {
 
 	// Exact version, or a range in Helm's syntax.
 	// +kubebuilder:validation:MaxLength=128
-	// +optional
 	Version string `json:"version,omitempty"`
 
 	// Digest of the manifest.
 	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
-	// +optional
 	Digest string `json:"digest,omitempty"`
 }
 
@@ -71,26 +65,21 @@ type ChartGit struct {
 
 	// Folder of the chart. Empty: the top folder.
 	// +kubebuilder:validation:MaxLength=200
-	// +optional
 	Path string `json:"path,omitempty"`
 
 	// Branch whose head is used.
 	// +kubebuilder:validation:MaxLength=200
-	// +optional
 	Branch string `json:"branch,omitempty"`
 
 	// A tag.
 	// +kubebuilder:validation:MaxLength=200
-	// +optional
 	Tag string `json:"tag,omitempty"`
 
 	// Semver range whose highest tag is used.
 	// +kubebuilder:validation:MaxLength=128
-	// +optional
 	Semver string `json:"semver,omitempty"`
 
 	// Full hash of a commit.
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{40}$`
-	// +optional
 	Commit string `json:"commit,omitempty"`
 }

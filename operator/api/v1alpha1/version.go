@@ -25,29 +25,24 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target) && (!has(self.address) || self.address == oldSelf.address) && has(self.source) == has(oldSelf.source) && self.version == oldSelf.version",message="target, address and version are immutable: create another Version"
 type VersionSpec struct {
 	// The Module or Provider of the same namespace that this is a version of.
-	// +optional
 	Target *Target `json:"target,omitempty"`
 
 	// Instead of a target, for only this version: NAMESPACE/NAME/SYSTEM of a module, with its source, or [HOST/]NAMESPACE/TYPE of a provider. The default host is registry.opentofu.org.
 	// +kubebuilder:validation:MaxLength=380
 	// +kubebuilder:validation:Pattern=`^([0-9A-Za-z_.:-]+/)?[0-9A-Za-z_-]+/[0-9A-Za-z_-]+$`
-	// +optional
 	Address string `json:"address,omitempty"`
 
 	// Source of the module version, as in a Module. A provider is taken from the registry in its address.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
-	// +optional
 	Source string `json:"source,omitempty"`
 
 	// Folder of the module in the repository. Empty: the top folder.
 	// +kubebuilder:validation:MaxLength=512
-	// +optional
 	Subdir string `json:"subdir,omitempty"`
 
 	// Prefix of the module's tag before the version.
 	// +kubebuilder:validation:MaxLength=128
-	// +optional
 	TagPrefix string `json:"tagPrefix,omitempty"`
 
 	// Platforms of the provider to mirror, such as linux_amd64. Empty: all that the origin has.
@@ -55,16 +50,13 @@ type VersionSpec struct {
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:Pattern=`^[0-9a-z]+_[0-9a-z]+$`
 	// +listType=set
-	// +optional
 	Platforms []string `json:"platforms,omitempty"`
 
 	// Credential for the origin. Empty: it is read anonymously.
-	// +optional
 	Auth *Auth `json:"auth,omitempty"`
 
 	// What happens to the version when this object, if it has an address, is deleted: Keep it, the default, Yank it, or Delete, which yanks it and removes its tag.
 	// +kubebuilder:validation:Enum=Keep;Yank;Delete
-	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
 	// The semantic version.
@@ -73,17 +65,14 @@ type VersionSpec struct {
 	Version string `json:"version"`
 
 	// Desired listing state. Active reverts a deprecation or yank. Empty: unchanged.
-	// +optional
 	State ListedState `json:"state,omitempty"`
 
 	// Reason, shown to users.
 	// +kubebuilder:validation:MaxLength=300
-	// +optional
 	Message string `json:"message,omitempty"`
 
 	// Version or address to use instead.
 	// +kubebuilder:validation:MaxLength=300
-	// +optional
 	Replacement string `json:"replacement,omitempty"`
 }
 
@@ -104,42 +93,34 @@ type VersionStatus struct {
 	RunStatus `json:",inline"`
 
 	// State in the registry.
-	// +optional
 	State VersionState `json:"state,omitempty"`
 
 	// Digest of the manifest or index, recorded at publication.
-	// +optional
 	Digest string `json:"digest,omitempty"`
 
 	// Digest of the content, which does not depend on the compression.
-	// +optional
 	ContentDigest string `json:"contentDigest,omitempty"`
 
 	// Download size; for a provider the total of all platforms.
-	// +optional
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
 
 	// Platforms of a provider.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=set
-	// +optional
 	Platforms []string `json:"platforms,omitempty"`
 
 	// The newest scan of a module, or of each platform of a provider, and of the source repository, the worst first. The full report is in the registry.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=atomic
-	// +optional
 	Scans []Scan `json:"scans,omitempty"`
 
 	// Not all findings are listed.
-	// +optional
 	Truncated bool `json:"truncated,omitempty"`
 }
 
 // Scan summarizes a scan report.
 type Scan struct {
 	// Platform of a provider that was scanned, or source for the source repository. Empty: the module.
-	// +optional
 	Subject string `json:"subject,omitempty"`
 
 	// Name of the scanner.
@@ -163,7 +144,6 @@ type Scan struct {
 	// Findings, most severe first, at most 50 across all scans.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=atomic
-	// +optional
 	Findings []Finding `json:"findings,omitempty"`
 }
 
@@ -177,19 +157,15 @@ type Finding struct {
 	Rule string `json:"rule"`
 
 	// Title of the finding.
-	// +optional
 	Title string `json:"title,omitempty"`
 
 	// File, with the line if the report has it.
-	// +optional
 	File string `json:"file,omitempty"`
 
 	// Vulnerable package with its version.
-	// +optional
 	Package string `json:"package,omitempty"`
 
 	// Version of the package that fixes it.
-	// +optional
 	Fixed string `json:"fixed,omitempty"`
 }
 
@@ -211,12 +187,10 @@ type Finding struct {
 // +kubebuilder:printcolumn:name="High",type=integer,priority=1,JSONPath=`.status.scans[0].high`
 type Version struct {
 	metav1.TypeMeta `json:",inline"`
-	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec VersionSpec `json:"spec"`
 	// +kubebuilder:default={"observedGeneration":-1}
-	// +optional
 	Status VersionStatus `json:"status,omitempty"`
 }
 

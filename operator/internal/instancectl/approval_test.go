@@ -50,7 +50,7 @@ func (s *asked) approve(c *instancectl.Controller, who string) v1alpha1.Approval
 
 func (s *asked) decide(c *instancectl.Controller, who string, d v1alpha1.Decision) v1alpha1.ApprovalStatus {
 	s.t.Helper()
-	s.advance(time.Minute) // the API server's clock sets the creation time, and runs on
+	s.clock.Step(time.Minute) // the API server's clock sets the creation time, and runs on
 	o := s.all()[s.id]
 	a := &v1alpha1.Approval{Spec: v1alpha1.ApprovalSpec{
 		Target: v1alpha1.ApprovalTarget{Kind: "Instance", Name: s.id}, Plan: o.Status.Plan, Generation: o.Generation, Approver: who, Decision: d,

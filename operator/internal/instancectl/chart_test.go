@@ -98,7 +98,7 @@ func TestChart(t *testing.T) {
 	e := must.Get(instancectl.CatalogOf(p).Pin(t.Context(), "lab/web", ""))(t)
 	must.Get(s.do(p, "anna", lifecycle.Update{ID: id, Template: e.Template, Digest: e.Digest, Source: &e.Source}))(t)
 	s.run(leader, "it is updated", func() bool { return s.all()[id].Status.Module.Digest == newer.Digest && s.is(id, "Ready")() })
-	s.advance(9 * time.Hour)
+	s.clock.Step(9 * time.Hour)
 	s.run(leader, "nothing is left", func() bool { return s.engine.left() == 0 })
 	if last := ran[len(ran)-1]; last.Kind != lifecycle.RunDestroy || last.Source.Digest != newer.Digest {
 		t.Errorf("destroyed as %+v", last)
@@ -140,7 +140,7 @@ func TestChartKept(t *testing.T) {
 	a := must.Get(s.create(s.portal(), "anna", "lab/web", ""))(t)
 	id := a.Record.ID
 	s.run(leader, "it is ready", s.is(id, "Ready"))
-	s.advance(9 * time.Hour)
+	s.clock.Step(9 * time.Hour)
 	s.run(leader, "it is left", s.is(id, "Orphaned"))
 	must.Succeed(t, s.client.Delete(t.Context(), s.all()[id]))
 	s.run(leader, "its object is gone", func() bool { return s.all()[id] == nil })

@@ -43,7 +43,7 @@ func TestConflictIsRepeated(t *testing.T) {
 	s.template("sandbox.vpc", nil)
 	id := s.ready("anna")
 	c := &contested{Client: s.cached(cluster.Admin(t)), conflicts: 5}
-	p := instancectl.NewStore(c, instancectl.NewCatalog(c, s.settings), s.settings, s.time)
+	p := instancectl.NewStore(c, instancectl.NewCatalog(c, s.settings), s.settings, s.clock.Now)
 	if _, err := s.do(p, "anna", lifecycle.DestroyNow{ID: id}); err == nil || !strings.Contains(err.Error(), "Operation cannot be fulfilled") {
 		t.Errorf("five conflicts: %v", err)
 	}

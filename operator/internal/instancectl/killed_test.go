@@ -23,7 +23,7 @@ func (s *site) mortals(nth int, after bool, until func() bool) (deaths int) {
 	for end := time.Now().Add(30 * time.Second); !until(); {
 		c, tried := rig.Dying(whole, nth, after)
 		leader := instancectl.NewController(c, c, &events.FakeRecorder{}, instancectl.Options{
-			Settings: s.settings, Operator: s.operatorNamespace, Executor: s.engine, Clock: &instancectl.Clock{Here: s.time}, Concurrency: 100, Observe: time.Hour,
+			Settings: s.settings, Operator: s.operatorNamespace, Executor: s.engine, Clock: &instancectl.Clock{Here: s.clock.Now}, Concurrency: 100, Observe: time.Hour,
 		})
 		for tried() < nth && !until() {
 			if _, err := leader.Reconcile(s.t.Context()); err != nil && !errors.Is(err, rig.ErrKilled) {
@@ -53,7 +53,7 @@ func TestKilled(t *testing.T) {
 		a := must.Get(s.create(s.portal(), "anna", "sandbox/vpc", ""))(t)
 		id := a.Record.ID
 		deaths := s.mortals(nth, after, s.is(id, "Ready"))
-		s.advance(9 * time.Hour)
+		s.clock.Step(9 * time.Hour)
 		operatorNamespace := s.all()[id].Status.Namespace
 		deaths += s.mortals(nth, after, func() bool { return s.ended(operatorNamespace) && s.all()[id] == nil })
 		begun := map[lifecycle.RunKind]int{}

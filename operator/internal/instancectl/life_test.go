@@ -62,7 +62,7 @@ func TestLife(t *testing.T) {
 	}
 	s.run(leader, "it is renamed", func() bool { return s.all()[id].Status.Handled.Name == "mine" })
 
-	s.advance(13 * time.Hour)
+	s.clock.Step(13 * time.Hour)
 	s.run(leader, "its end came", func() bool { return s.all()[id] == nil || s.all()[id].Status.Phase == "Destroying" })
 	s.gone(leader, id)
 }
@@ -193,7 +193,7 @@ func TestExpiresAlone(t *testing.T) {
 	a := must.Get(s.create(s.portal(), "anna", "sandbox/vpc", ""))(t)
 	s.run(s.leader(), "it is ready", s.is(a.Record.ID, "Ready"))
 	must.Succeed(t, s.client.Delete(t.Context(), o))
-	s.advance(9 * time.Hour)
+	s.clock.Step(9 * time.Hour)
 	s.gone(s.leader(), a.Record.ID)
 }
 
@@ -214,11 +214,11 @@ func TestDestroyFails(t *testing.T) {
 		return nil
 	}
 	must.Get(s.do(p, "anna", lifecycle.DestroyNow{ID: id}))(t)
-	s.run(leader, "it failed for good", func() bool { s.advance(time.Hour); return s.is(id, "DestroyFailed")() })
+	s.run(leader, "it failed for good", func() bool { s.clock.Step(time.Hour); return s.is(id, "DestroyFailed")() })
 	if o := s.all()[id]; o.DeletionTimestamp == nil || o.Status.Namespace == "" || s.engine.left() != 1 {
 		t.Errorf("%+v", o)
 	}
 	s.engine.fails = nil
-	s.advance(25 * time.Hour)
+	s.clock.Step(25 * time.Hour)
 	s.gone(leader, id)
 }

@@ -111,7 +111,7 @@ func TestStatusLost(t *testing.T) {
 			s.run(s.leader(), "it is being destroyed", s.is(id, "Destroying"))
 			s.empties(id)
 			s.engine.fails = nil
-			s.advance(26 * time.Hour)
+			s.clock.Step(26 * time.Hour)
 			s.run(s.leader(), "nothing is left", func() bool { return s.ended("vpc-"+id) && s.all()[id] == nil })
 			if _, last := s.engine.attempts(id); s.engine.left() != 0 || last != uid {
 				t.Errorf("%d resources are left; destroyed as %s, made as %s", s.engine.left(), last, uid)

@@ -61,7 +61,7 @@ func TestSaysWhatFails(t *testing.T) {
 	id := a.Record.ID
 	s.run(leader, "it tells that it is tried again", s.says(id, v1alpha1.ConditionReconciling, errBroken.Error()))
 	s.mustReport("Warning Retry attempt 1 of 2 failed: ")
-	s.advance(time.Hour)
+	s.clock.Step(time.Hour)
 	s.run(leader, "it has failed", s.says(id, v1alpha1.ConditionStalled, errBroken.Error()))
 	s.mustReport("Warning Failed ")
 }

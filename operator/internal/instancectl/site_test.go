@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,32 +46,18 @@ type site struct {
 	client            client.Client // of an administrator, without a cache
 	engine            *engine
 	events            *events.FakeRecorder // of leaders
-
-	mu  sync.Mutex
-	now time.Time
+	clock             *clocktesting.FakeClock
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, engine: &engine{did: map[lifecycle.Ref]int{}}, events: &events.FakeRecorder{}, now: time.Now()}
+	s := &site{t: t, engine: &engine{did: map[lifecycle.Ref]int{}}, events: &events.FakeRecorder{}, clock: clocktesting.NewFakeClock(time.Now())}
 	rig.Install(t, cluster.Admin(t))
 	s.settings.Namespace = cluster.Namespace(t, nil).Name
 	s.operatorNamespace = cluster.Namespace(t, nil).Name
 	s.operator = cluster.Account(t, s.operatorNamespace)
 	s.client = s.newClient(cluster.Admin(t), nil)
 	return s
-}
-
-func (s *site) time() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.now
-}
-
-func (s *site) advance(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.now = s.now.Add(d)
 }
 
 func (s *site) newClient(config *rest.Config, reader client.Reader) client.Client {
@@ -103,14 +90,14 @@ func (s *site) cached(config *rest.Config) client.Client {
 func (s *site) leader() *instancectl.Controller {
 	s.t.Helper()
 	return instancectl.NewController(s.cached(s.operator), s.newClient(s.operator, nil), s.events, instancectl.Options{
-		Settings: s.settings, Operator: s.operatorNamespace, Executor: s.engine, Clock: &instancectl.Clock{Here: s.time}, Concurrency: 100, Observe: time.Hour,
+		Settings: s.settings, Operator: s.operatorNamespace, Executor: s.engine, Clock: &instancectl.Clock{Here: s.clock.Now}, Concurrency: 100, Observe: time.Hour,
 	})
 }
 
 // portal returns one process of the portal.
 func (s *site) portal() *instancectl.Store {
 	c := s.cached(cluster.Admin(s.t))
-	return instancectl.NewStore(c, instancectl.NewCatalog(c, s.settings), s.settings, s.time)
+	return instancectl.NewStore(c, instancectl.NewCatalog(c, s.settings), s.settings, s.clock.Now)
 }
 
 // run lets an operator reconcile until a condition holds.

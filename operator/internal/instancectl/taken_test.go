@@ -37,7 +37,7 @@ func TestNameTaken(t *testing.T) {
 		t.Errorf("something ran: %v", s.engine.did)
 	}
 	must.Succeed(t, s.client.Delete(t.Context(), s.all()[id]))
-	s.run(leader, "it gave up", func() bool { s.advance(time.Hour); return s.is(id, "DestroyFailed")() })
+	s.run(leader, "it gave up", func() bool { s.clock.Step(time.Hour); return s.is(id, "DestroyFailed")() })
 	s.untouched(theirs)
 	o := s.all()[id]
 	o.Annotations = map[string]string{v1alpha1.AnnotationAbandon: id}
@@ -65,7 +65,7 @@ func TestRetryOfTheEnd(t *testing.T) {
 	s.run(leader, "it is ready", s.is(id, "Ready"))
 	s.engine.fails = func(instancectl.Attempt) error { return errBroken }
 	must.Succeed(t, s.client.Delete(t.Context(), s.all()[id]))
-	s.run(leader, "it failed for good", func() bool { s.advance(time.Hour); return s.is(id, "DestroyFailed")() })
+	s.run(leader, "it failed for good", func() bool { s.clock.Step(time.Hour); return s.is(id, "DestroyFailed")() })
 	s.engine.fails = nil
 	o := s.all()[id]
 	o.Annotations = map[string]string{v1alpha1.AnnotationRequest: "now"}

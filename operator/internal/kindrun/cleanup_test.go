@@ -37,11 +37,7 @@ func (s *site) cleanUp(o *unstructured.Unstructured) (orphan bool, states int) {
 // Shows: kinds 6 | leftovers of deleted objects are removed, their Terraforms suspended and
 // reported, their states counted
 func TestCleanUp(t *testing.T) {
-	s := newSite(t, nil)
-	o := s.vpc(nil)
-	s.step(o)
-	s.applied(o)
-	s.step(o)
+	s, o := newApplied(t)
 	if orphan, states := s.cleanUp(o); orphan || states != 0 || s.suspended(o) {
 		t.Errorf("an object that is there: %v, %d states", orphan, states)
 	}

@@ -97,11 +97,7 @@ func TestStateStays(t *testing.T) {
 }
 
 func stateStays(t *testing.T, byNamespace bool) {
-	s := newSite(t, nil)
-	o := s.vpc(nil)
-	s.step(o)
-	s.applied(o)
-	s.step(o)
+	s, o := newApplied(t)
 	must.Succeed(t, s.Delete(t.Context(), o))
 	s.step(o)
 	run := s.terraform(o)
@@ -149,11 +145,7 @@ func stateStays(t *testing.T, byNamespace bool) {
 // Shows: kinds 9
 // Shows: kinds 11
 func TestRestored(t *testing.T) {
-	s := newSite(t, nil)
-	o := s.vpc(nil)
-	s.step(o)
-	s.applied(o)
-	s.step(o)
+	s, o := newApplied(t)
 	store := must.Get(s.states.Store("prod." + s.tenant))(t)
 	must.Get(store.Workspaces().Change(t.Context(), "vpcs.prod", ownedBy("run:"+s.tenant+"/other")))(t)
 	s.controller(o, "False", "TFExecInitFailed", "error running Init: rpc error: code = Internal desc = \nError: Error refreshing state\n\nUnexpected HTTP response code 409", nil)

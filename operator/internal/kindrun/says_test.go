@@ -103,11 +103,7 @@ func TestSaysWhatFails(t *testing.T) {
 
 // TestSaysThatItTries checks that an error of the operator itself is in the status, too.
 func TestSaysThatItTries(t *testing.T) {
-	s := newSite(t, nil)
-	o := s.vpc(nil)
-	s.step(o)
-	s.applied(o)
-	s.step(o)
+	s, o := newApplied(t)
 	s.says(o, true, v1alpha1.ReasonApplied)
 	away := errors.New("the registry is away")
 	s.restart(interceptor.NewClient(s.operator, interceptor.Funcs{
@@ -152,11 +148,7 @@ func TestSaysThatASecretOfTheOperatorIsMissing(t *testing.T) {
 
 // TestSaysThatTheExecutorIsGone, and goes on.
 func TestSaysThatTheExecutorIsGone(t *testing.T) {
-	s := newSite(t, nil)
-	o := s.vpc(nil)
-	s.step(o)
-	s.applied(o)
-	s.step(o)
+	s, o := newApplied(t)
 	s.says(o, true, v1alpha1.ReasonApplied)
 	all := &unstructured.UnstructuredList{} // also those of other tests
 	all.SetAPIVersion("infra.contrib.fluxcd.io/v1alpha2")

@@ -104,6 +104,17 @@ func newSite(t *testing.T, change func(*v1alpha1.ModuleKindSpec)) *site {
 	return s
 }
 
+// newApplied returns a site with an object that has been applied.
+func newApplied(t *testing.T) (*site, *unstructured.Unstructured) {
+	t.Helper()
+	s := newSite(t, nil)
+	o := s.vpc(nil)
+	s.step(o)
+	s.applied(o)
+	s.step(o)
+	return s, o
+}
+
 // install creates the CRD of the kind, once for all tests.
 func (s *site) install() {
 	s.t.Helper()

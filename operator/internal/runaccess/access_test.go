@@ -12,13 +12,13 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/must"
@@ -43,39 +43,20 @@ type site struct {
 	url               *url.URL
 	issuer            *runaccess.Issuer
 	states            *rig.States
-
-	mu  sync.Mutex // guards the field below
-	now time.Time
+	clock             *clocktesting.FakeClock
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	c, err := client.New(cluster.Admin(t), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.New(cluster.Admin(t), client.Options{}))(t)
 	s := &site{
 		Client: c, t: t, operatorNamespace: cluster.Namespace(t, nil).Name, ns: cluster.Namespace(t, nil).Name,
-		now: time.Now(),
+		clock: clocktesting.NewFakeClock(time.Now()),
 	}
-	if s.issuer, err = runaccess.NewIssuer(runaccess.IssuerOptions{Client: c, Namespace: s.operatorNamespace, Cluster: "prod", Now: s.clock}); err != nil {
-		t.Fatal(err)
-	}
+	s.issuer = must.Get(runaccess.NewIssuer(runaccess.IssuerOptions{Client: c, Namespace: s.operatorNamespace, Cluster: "prod", Now: s.clock.Now}))(t)
 	s.serve()
 	s.restart(nil)
 	return s
-}
-
-func (s *site) clock() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.now
-}
-
-func (s *site) wait(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.now = s.now.Add(d)
 }
 
 // restart creates an access without the state of the previous one.
@@ -95,7 +76,7 @@ func (s *site) serve() {
 	must.Succeed(s.t, s.issuer.Keep(s.t.Context()))
 	m := &corev1.ConfigMap{}
 	must.Succeed(s.t, s.Get(s.t.Context(), client.ObjectKey{Namespace: s.operatorNamespace, Name: runaccess.IssuerConfigMap}, m))
-	s.states = rig.NewStates(s.t, ocitest.New(s.t, ocitest.Quirks{}), s.issuer.Name(), []byte(m.Data[runaccess.IssuerKey]), s.clock)
+	s.states = rig.NewStates(s.t, ocitest.New(s.t, ocitest.Quirks{}), s.issuer.Name(), []byte(m.Data[runaccess.IssuerKey]), s.clock.Now)
 	s.url = s.states.URL
 }
 
@@ -168,7 +149,7 @@ func TestPrepare(t *testing.T) {
 		t.Errorf("a second time: request %s, before %s; renewed after %s", again.Request, ready.Request, again.Renew)
 	}
 
-	s.wait(12*time.Hour + time.Minute)
+	s.clock.Step(12*time.Hour + time.Minute)
 	renewed := s.prepare(r)
 	if s.data("vpc-prod-okara-run", "token") == token || renewed.Request == ready.Request {
 		t.Error("the token is not renewed, or nobody would hear of it")
@@ -267,7 +248,7 @@ func TestOneOwner(t *testing.T) {
 	if _, ok := errors.AsType[*runaccess.NotOwnerError](s.Check(t.Context(), old)); !ok {
 		t.Error("the earlier owner owns it still")
 	}
-	s.wait(13 * time.Hour)
+	s.clock.Step(13 * time.Hour)
 	_, err = s.Prepare(t.Context(), old)
 	if e, ok := errors.AsType[*runaccess.NotOwnerError](err); !ok || e.Owner != "run:acme/2" {
 		t.Errorf("the earlier owner prepares: %v", err)
@@ -309,7 +290,7 @@ func TestRelease(t *testing.T) {
 		t.Errorf("it is locked: %+v, %v", held, err)
 	}
 	for _, before := range []string{"with its Secrets", "without"} {
-		s.wait(13 * time.Hour)
+		s.clock.Step(13 * time.Hour)
 		if e, ok := errors.AsType[*runaccess.NotOwnerError](errOf(s.Prepare(t.Context(), r))); !ok || !e.Deleted {
 			t.Errorf("the object that was brought back %s is not refused", before)
 		}

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/access"
@@ -37,18 +38,13 @@ type issuing struct {
 	operatorNamespace string
 	file              string
 	guard             *access.Guard
-
-	mu  sync.Mutex // guards the field below
-	now time.Time
+	clock             *clocktesting.FakeClock
 }
 
 func newIssuing(t *testing.T) *issuing {
 	t.Helper()
-	c, err := client.New(cluster.Admin(t), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &issuing{Client: c, t: t, operatorNamespace: cluster.Namespace(t, nil).Name, file: filepath.Join(t.TempDir(), "jwks.json"), now: time.Now()}
+	c := must.Get(client.New(cluster.Admin(t), client.Options{}))(t)
+	s := &issuing{Client: c, t: t, operatorNamespace: cluster.Namespace(t, nil).Name, file: filepath.Join(t.TempDir(), "jwks.json"), clock: clocktesting.NewFakeClock(time.Now())}
 	s.restart()
 	must.Succeed(t, s.Keep(t.Context()))
 	s.mount()
@@ -59,29 +55,15 @@ func newIssuing(t *testing.T) *issuing {
 	} {
 		policy.Rules = append(policy.Rules, access.Rule{Name: allow.String(), Issuer: s.Name(), Allow: []rights.Scope{allow}})
 	}
-	if s.guard, err = access.New(access.Options{Keyring: ring, Now: s.clock, Policy: policy}); err != nil {
-		t.Fatal(err)
-	}
+	s.guard = must.Get(access.New(access.Options{Keyring: ring, Now: s.clock.Now, Policy: policy}))(t)
 	return s
 }
 
 // restart creates an issuer without the state of the previous one.
 func (s *issuing) restart() {
 	s.t.Helper()
-	i := must.Get(runaccess.NewIssuer(runaccess.IssuerOptions{Client: s.Client, Namespace: s.operatorNamespace, Cluster: "prod", Now: s.clock}))(s.t)
+	i := must.Get(runaccess.NewIssuer(runaccess.IssuerOptions{Client: s.Client, Namespace: s.operatorNamespace, Cluster: "prod", Now: s.clock.Now}))(s.t)
 	s.Issuer = i
-}
-
-func (s *issuing) clock() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.now
-}
-
-func (s *issuing) wait(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.now = s.now.Add(d)
 }
 
 func (s *issuing) configMap() *corev1.ConfigMap {
@@ -194,7 +176,7 @@ func TestTokenTimes(t *testing.T) {
 		wait        time.Duration
 		good, fresh bool
 	}{{-time.Minute, true, true}, {12 * time.Hour, true, true}, {2 * time.Minute, true, false}, {12*time.Hour - 2*time.Minute, true, false}, {3 * time.Minute, false, false}} {
-		s.wait(step.wait)
+		s.clock.Step(step.wait)
 		if err := s.may(token, "prod.tenant-acme", "vpcs.prod"); (err == nil) != step.good || fresh() != step.fresh {
 			t.Errorf("after %s more: %v, fresh %v", step.wait, err, fresh())
 		}
@@ -229,22 +211,22 @@ func TestRotationUnderLoad(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				living = append(living, made{token, s.clock().Add(runaccess.Lifetime)})
+				living = append(living, made{token, s.clock.Now().Add(runaccess.Lifetime)})
 			})
 		}
 		if step%3 == 0 { // not each time: a kubelet may be late, and so may the operator
 			must.Succeed(t, s.Keep(t.Context()))
 		}
 		wg.Wait()
-		s.wait(9 * time.Minute)
+		s.clock.Step(9 * time.Minute)
 		s.mount()
 		for _, m := range []made{living[0], living[len(living)-1]} {
 			if err := s.may(m.token, "prod.tenant-acme", "vpcs.prod"); err != nil {
-				t.Fatalf("step %d: a token good until %s, at %s: %v", step, m.until, s.clock(), err)
+				t.Fatalf("step %d: a token good until %s, at %s: %v", step, m.until, s.clock.Now(), err)
 			}
 		}
-		s.wait(3*time.Hour - 9*time.Minute)
-		for len(living) > 0 && living[0].until.Before(s.clock().Add(3*time.Hour)) {
+		s.clock.Step(3*time.Hour - 9*time.Minute)
+		for len(living) > 0 && living[0].until.Before(s.clock.Now().Add(3*time.Hour)) {
 			living = living[1:]
 		}
 		parsed := must.Get(jwt.ParseSigned(living[len(living)-1].token, []jose.SignatureAlgorithm{jose.ES256}))(t)
@@ -286,7 +268,7 @@ func TestKeysOfOthers(t *testing.T) {
 		t.Errorf("a token of the key that was deleted is good: %s, %v", left, err)
 	}
 	s.mount()
-	s.wait(3 * time.Second)
+	s.clock.Step(3 * time.Second)
 	if err := s.may(old, "prod.a", "b"); err == nil {
 		t.Error("a token of the key that was deleted is taken")
 	}
