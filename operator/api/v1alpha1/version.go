@@ -186,7 +186,7 @@ type Finding struct {
 // +kubebuilder:printcolumn:name="Critical",type=integer,priority=1,JSONPath=`.status.scans[0].critical`
 // +kubebuilder:printcolumn:name="High",type=integer,priority=1,JSONPath=`.status.scans[0].high`
 type Version struct {
-	metav1.TypeMeta `json:",inline"`
+	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec VersionSpec `json:"spec"`
