@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -319,15 +320,7 @@ func (a *archives) mayRedirect(r *http.Request) bool {
 		return false
 	}
 	ip, err := netip.ParseAddr(a.kit.Guard.ClientIP(r))
-	if err != nil {
-		return true
-	}
-	for _, p := range a.o.StreamFor {
-		if p.Contains(ip.Unmap()) {
-			return false
-		}
-	}
-	return true
+	return err != nil || !slices.ContainsFunc(a.o.StreamFor, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
 }
 
 // rangeStart returns where a single range starts, for opening the blob there. 0 is always correct;

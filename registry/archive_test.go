@@ -29,8 +29,7 @@ func (f *front) moduleLink(t testing.TB, size int) ([]byte, *url.URL) {
 func (f *front) link(t testing.TB) *url.URL {
 	t.Helper()
 	c := &tofutest.Client{Tool: tofutest.Terraform()}
-	u := must.Fixed(c.ModuleLocation(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws", "1.0.0"))
-	return u
+	return must.Fixed(c.ModuleLocation(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws", "1.0.0"))
 }
 
 func ask(t testing.TB, method string, u *url.URL, header ...string) (*http.Response, []byte) {

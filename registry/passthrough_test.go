@@ -33,7 +33,7 @@ func passToken(user, password string) string {
 // passFront is a front-end in pass-through mode without credentials of its own.
 func passFront(t *testing.T, host string, change func(*server.Options)) *front {
 	t.Helper()
-	f := newFrontAt(t, host, nil, func(o *server.Options) {
+	return newFrontAt(t, host, nil, func(o *server.Options) {
 		o.Access = access.Policy{}
 		o.PassThrough = func(c oci.Credential) (*oci.Client, error) {
 			return oci.New(host, oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) { return c, nil }})
@@ -42,7 +42,6 @@ func passFront(t *testing.T, host string, change func(*server.Options)) *front {
 			change(o)
 		}
 	})
-	return f
 }
 
 func loginAs(t *testing.T, f *front, host, user, password string) {

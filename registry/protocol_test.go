@@ -21,8 +21,7 @@ import (
 // services returns base URLs, as a tool reads them.
 func (f *front) services(t testing.TB, c *tofutest.Client) tofutest.Services {
 	t.Helper()
-	s := must.Fixed(c.Discover(t.Context(), f.URL))
-	return s
+	return must.Fixed(c.Discover(t.Context(), f.URL))
 }
 
 func (f *front) url(t testing.TB, path string) *url.URL {

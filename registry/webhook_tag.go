@@ -200,14 +200,9 @@ func (h *hooks) runHookJob(ctx context.Context, j jobs.Job) (string, error) {
 
 // isHopeless reports whether the source tree itself is at fault, so that a retry cannot help.
 func isHopeless(err error) bool {
-	for _, e := range []error{
+	return slices.ContainsFunc([]error{
 		archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex, depot.ErrNoModule, description.ErrOutside, description.ErrInvalid, oci.ErrTooLarge, oci.ErrExists,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // recordTag records the result of publishing a tag, as publishing does for a request.

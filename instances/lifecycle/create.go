@@ -305,15 +305,7 @@ func checkAdopt(tx *tx, r *Record, t *template.Template) error {
 
 // isValidID reports whether an ID has the form of those that a machine makes.
 func isValidID(id string) bool {
-	if len(id) != 10 || strings.IndexByte(alphabet, id[0]) >= letters {
-		return false
-	}
-	for i := range len(id) {
-		if strings.IndexByte(alphabet, id[i]) < 0 {
-			return false
-		}
-	}
-	return true
+	return len(id) == 10 && strings.IndexByte(alphabet, id[0]) < letters && strings.Trim(id, alphabet) == ""
 }
 
 // Launch is [Create] for a stored request: an instance with a given ID, or a claimed pool member.

@@ -39,8 +39,7 @@ func open(t *testing.T, body string) *template.Template {
 
 func mustSchema(t *testing.T, body string) *template.Schema {
 	t.Helper()
-	s := must.Get(template.NewSchema(open(t, body), module()))(t)
-	return s
+	return must.Get(template.NewSchema(open(t, body), module()))(t)
 }
 
 func values(pairs ...string) map[string]json.RawMessage {

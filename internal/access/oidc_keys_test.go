@@ -65,11 +65,10 @@ func newKeysGuard(t *testing.T, i access.Issuer, now func() time.Time) *access.G
 	t.Helper()
 	ring := must.Get(keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}))(t)
 	i.Audiences = []string{"okara"}
-	g := must.Get(access.New(access.Options{Keyring: ring, Now: now, Policy: access.Policy{
+	return must.Get(access.New(access.Options{Keyring: ring, Now: now, Policy: access.Policy{
 		Issuers: []access.Issuer{i},
 		Rules:   []access.Rule{{Name: "all", Issuer: i.URL, Allow: []rights.Scope{{Action: rights.Read, Kind: "module", Glob: "**"}}}},
 	}}))(t)
-	return g
 }
 
 func allowed(g *access.Guard, token string) error {

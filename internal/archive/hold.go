@@ -239,12 +239,7 @@ func (h *holder) isIncluded(name string, isDir, below bool) (yes bool, err error
 
 // reachesBelow reports whether a glob can match below a held-back directory.
 func (h *holder) reachesBelow() bool {
-	for _, r := range h.include {
-		if !r.base {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.include, func(r rule) bool { return !r.base })
 }
 
 // privateKey reports whether a file named like a key is a private one; in doubt true.

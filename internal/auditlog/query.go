@@ -102,11 +102,9 @@ func parseTime(name, text string, more time.Duration) (time.Time, error) {
 
 func (q *Query) matchesEntry(e *Entry) bool {
 	switch {
-	case q.Action != "" && e.Action != q.Action, q.Kind != "" && e.Kind != q.Kind, q.Decision != "" && e.Decision != q.Decision:
-		return false
-	case !q.Since.IsZero() && e.Time.Before(q.Since), !q.Until.IsZero() && !e.Time.Before(q.Until):
-		return false
-	case !containsText(e.Address, q.Address), q.Outcome != "" && e.Result() != q.Outcome:
+	case q.Action != "" && e.Action != q.Action, q.Kind != "" && e.Kind != q.Kind, q.Decision != "" && e.Decision != q.Decision,
+		!q.Since.IsZero() && e.Time.Before(q.Since), !q.Until.IsZero() && !e.Time.Before(q.Until),
+		!containsText(e.Address, q.Address), q.Outcome != "" && e.Result() != q.Outcome:
 		return false
 	}
 	return containsText(e.Subject, q.Actor) || containsText(e.Issuer, q.Actor) || containsText(e.Mode, q.Actor) || containsText(e.ClientIP, q.Actor)

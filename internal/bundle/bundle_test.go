@@ -32,8 +32,7 @@ import (
 
 func newBundleRepo(t *testing.T, host, name string) *oci.Repo {
 	t.Helper()
-	r := must.Get(oci.OpenRepo(host+"/"+name, oci.Options{}))(t)
-	return r
+	return must.Get(oci.OpenRepo(host+"/"+name, oci.Options{}))(t)
 }
 
 // pushTagged pushes an image manifest over one layer under a tag.
@@ -61,8 +60,7 @@ func pushTagged(t *testing.T, r *oci.Repo, tag string, layer []byte, subject *oc
 
 func mustCreate(t *testing.T, file string, items []bundle.Item, since map[digest.Digest]bool) bundle.Report {
 	t.Helper()
-	report := must.Get(bundle.Create(t.Context(), depot.New(depot.Options{}), file, items, bundle.CreateOptions{Since: since}))(t)
-	return report
+	return must.Get(bundle.Create(t.Context(), depot.New(depot.Options{}), file, items, bundle.CreateOptions{Since: since}))(t)
 }
 
 // newLoader returns a depot below a prefix.
@@ -121,8 +119,7 @@ func TestBundle(t *testing.T) {
 
 func mustRead(t *testing.T, file string) []byte {
 	t.Helper()
-	b := must.Get(os.ReadFile(file))(t)
-	return b
+	return must.Get(os.ReadFile(file))(t)
 }
 
 func TestBundleResumesAndBuildsOnAnEarlierOne(t *testing.T) {

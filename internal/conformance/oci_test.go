@@ -77,11 +77,10 @@ func mustRepo(t *testing.T, c *oci.Client, name string) *oci.Repo {
 
 func mustManifest(t *testing.T, layer oci.Descriptor, subject *oci.Descriptor) oci.Manifest {
 	t.Helper()
-	m := must.Get(oci.NewManifest(ocispec.Manifest{
+	return must.Get(oci.NewManifest(ocispec.Manifest{
 		ArtifactType: "application/vnd.example.note",
 		Config:       oci.EmptyBlob().Descriptor,
 		Layers:       []oci.Descriptor{layer},
 		Subject:      subject,
 	}))(t)
-	return m
 }

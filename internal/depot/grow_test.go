@@ -276,6 +276,5 @@ func TestTwoGrowAtOnce(t *testing.T) {
 
 func mustPlatform(t *testing.T, s string) addr.Platform {
 	t.Helper()
-	p := must.Get(addr.ParsePlatform(s))(t)
-	return p
+	return must.Get(addr.ParsePlatform(s))(t)
 }

@@ -132,17 +132,13 @@ func (p *ProviderPlan) mirrorDocs(ctx context.Context, provider addr.Provider, v
 
 // Refused reports whether content was rejected for itself or its signer, not by failing storage.
 func Refused(err error) bool {
-	for _, reason := range []error{
+	reasons := []error{
 		trust.ErrUnsigned, trust.ErrUntrusted, signing.ErrBadSignature, signing.ErrUnknownKey, signing.ErrExpiredKey, signing.ErrEarlyKey, signing.ErrRevokedKey, signing.ErrSums,
 		oci.ErrCorrupt, oci.ErrExists, oci.ErrTooLarge, signing.ErrNoProvider,
 		ErrNoModule, description.ErrOutside, description.ErrAbsent, description.ErrInvalid, archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex,
-	} {
-		if errors.Is(err, reason) {
-			return true
-		}
 	}
 	_, held := errors.AsType[*HeldError](err)
-	return held
+	return held || slices.ContainsFunc(reasons, func(reason error) bool { return errors.Is(err, reason) })
 }
 
 // wantedPlatforms returns what was asked for, or all of the origin.

@@ -156,10 +156,5 @@ func (v *Module) Backend(dir string) (kind, at string) {
 
 // IsConfiguration reports whether OpenTofu reads the file.
 func IsConfiguration(name string) bool {
-	for _, ext := range []string{".tf", ".tf.json", ".tofu", ".tofu.json"} {
-		if strings.HasSuffix(name, ext) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{".tf", ".tf.json", ".tofu", ".tofu.json"}, func(ext string) bool { return strings.HasSuffix(name, ext) })
 }

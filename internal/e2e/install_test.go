@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -67,12 +68,10 @@ func (r aRelease) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func hasTools(names ...string) bool {
-	for _, name := range names {
-		if _, err := exec.LookPath(name); err != nil {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(names, func(name string) bool {
+		_, err := exec.LookPath(name)
+		return err != nil
+	})
 }
 
 // TestInstall runs install.sh with releases: it installs signed ones only.

@@ -5,6 +5,7 @@ package httpserve
 import (
 	"crypto/x509"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/crypto/x509roots/fallback/bundle"
@@ -35,12 +36,10 @@ func systemRoots(getenv func(string) string) bool {
 	if file := getenv("SSL_CERT_FILE"); file != "" {
 		places = []string{file}
 	}
-	for _, place := range places {
-		if info, err := os.Stat(place); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(places, func(place string) bool {
+		info, err := os.Stat(place)
+		return err == nil && info.Mode().IsRegular() && info.Size() > 0
+	})
 }
 
 func bundledRoots() (*x509.CertPool, error) {

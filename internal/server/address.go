@@ -5,6 +5,7 @@ package server
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/netaddr"
@@ -62,12 +63,7 @@ var forwarded = [...]string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-
 
 // isForwarded reports whether a request looks like a proxy's. Some show by HTTP/1.0 alone.
 func isForwarded(r *http.Request) bool {
-	for _, name := range forwarded {
-		if r.Header.Get(name) != "" {
-			return true
-		}
-	}
-	return !r.ProtoAtLeast(1, 1)
+	return !r.ProtoAtLeast(1, 1) || slices.ContainsFunc(forwarded[:], func(name string) bool { return r.Header.Get(name) != "" })
 }
 
 // addressLimits returns which programs cannot use the addresses in answers, for the log.

@@ -35,12 +35,11 @@ func doorsFront(t *testing.T) *Front {
 	layout := addr.Layout{Split: []string{"acme"}}
 	client := must.Get(oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: h}, Retry: oci.Retry{MaxAttempts: 1}}))(t)
 	states := must.Get(states.New(states.Options{Client: client, Layout: layout}))(t)
-	front := must.Get(New(Options{
+	return must.Get(New(Options{
 		Options: registry.Options{Client: client, Layout: layout}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
 		States: states, Pages: true, Embedded: h, TFE: &TFEOptions{Memory: 1 << 30},
 		Stores: newStateStores(backend{client: client, layout: layout}, statebackend.Options{}, slog.New(slog.DiscardHandler)).storeNamed,
 	}))(t)
-	return front
 }
 
 // door is one request that reads a state or a workspace of it.

@@ -270,13 +270,8 @@ func (s pathStep) extend(path string) string {
 // deniedName reports whether an attribute's name suggests that its value is secret.
 func deniedName(name string) bool {
 	name = strings.ToLower(strings.ReplaceAll(name, "-", "_"))
-	for _, part := range [...]string{
+	return slices.ContainsFunc([]string{
 		"password", "passwd", "passphrase", "secret", "token", "private_key", "privatekey", "api_key", "apikey",
 		"access_key", "client_key", "signing_key", "credential", "connection_string", "kubeconfig", "kube_config",
-	} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return false
+	}, func(part string) bool { return strings.Contains(name, part) })
 }

@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -21,12 +22,8 @@ import (
 
 // hasArchiveName reports whether the tools take a path for that of an archive.
 func hasArchiveName(p string) bool {
-	for _, ext := range []string{".zip", ".tar", ".tgz", ".tar.gz", ".tbz2", ".tar.bz2", ".txz", ".tar.xz", ".tzst", ".tar.zst"} {
-		if strings.HasSuffix(p, ext) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{".zip", ".tar", ".tgz", ".tar.gz", ".tbz2", ".tar.bz2", ".txz", ".tar.xz", ".tzst", ".tar.zst"},
+		func(ext string) bool { return strings.HasSuffix(p, ext) })
 }
 
 // Archive starts the download of an archive location. The caller must close the body. If the

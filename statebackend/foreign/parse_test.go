@@ -24,11 +24,10 @@ func TestParseState(t *testing.T) {
 	)
 	full := func(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:]) }
 	manifest := func(kind, layer string, annotations map[string]string) oci.Manifest {
-		m := must.Get(oci.NewManifest(ocispec.Manifest{
+		return must.Get(oci.NewManifest(ocispec.Manifest{
 			ArtifactType: kind, Config: artifact.EmptyConfig(),
 			Layers: []oci.Descriptor{oci.BytesBlob(layer, []byte("{}")).Descriptor}, Annotations: annotations,
 		}))(t)
-		return m
 	}
 	theirs := func(ws string) map[string]string { return map[string]string{"org.terraform.workspace": ws} }
 	ours := func(ws string) map[string]string { return map[string]string{"org.opentofu.workspace": ws} }
@@ -81,11 +80,10 @@ func TestParseState(t *testing.T) {
 // configTyped returns a manifest in the form before artifactType existed.
 func configTyped(t *testing.T, kind, layer string, annotations map[string]string) oci.Manifest {
 	t.Helper()
-	m := must.Get(oci.NewManifest(ocispec.Manifest{
+	return must.Get(oci.NewManifest(ocispec.Manifest{
 		Config: oci.BytesBlob(kind, []byte("{}")).Descriptor,
 		Layers: []oci.Descriptor{oci.BytesBlob(layer, []byte("{}")).Descriptor}, Annotations: annotations,
 	}))(t)
-	return m
 }
 
 func FuzzState(f *testing.F) {

@@ -135,13 +135,8 @@ func (f filter) takesWorkspace(w statebackend.Workspace) bool {
 		return ok
 	}
 	switch {
-	case !strings.Contains(w.Name, f.name):
-		return false
-	case f.wildcard != "" && !addr.MatchText(f.wildcard, w.Name):
-		return false
-	case f.project != "" && f.project != cmp.Or(r.Project, defaultProject):
-		return false
-	case slices.ContainsFunc(f.without, has):
+	case !strings.Contains(w.Name, f.name), f.wildcard != "" && !addr.MatchText(f.wildcard, w.Name),
+		f.project != "" && f.project != cmp.Or(r.Project, defaultProject), slices.ContainsFunc(f.without, has):
 		return false
 	}
 	for _, tag := range f.tags {

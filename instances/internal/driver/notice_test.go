@@ -67,11 +67,10 @@ func newNotifier(t *testing.T, receiver http.Handler, doc *lifecycle.Document, n
 	s := httptest.NewServer(receiver)
 	t.Cleanup(s.Close)
 	u := must.Get(url.Parse(s.URL + "/hook?token=in-the-url"))(t)
-	n := must.Get(driver.NewNotifier(driver.NotifyOptions{
+	return must.Get(driver.NewNotifier(driver.NotifyOptions{
 		URL: u, Secret: []byte(noticeSecret), Transport: http.DefaultTransport, Now: func() time.Time { return now },
 		View: func(context.Context) (lifecycle.View, error) { return lifecycle.View{Document: doc}, nil },
 	}))(t)
-	return n
 }
 
 func noticeOf(id string) jobs.Job {

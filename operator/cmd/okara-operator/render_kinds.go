@@ -57,10 +57,8 @@ func (f *renderFlags) check() error {
 			return err
 		}
 	}
-	if _, err := f.resolvedModule(); err != nil {
-		return err
-	}
-	return nil
+	_, err := f.resolvedModule()
+	return err
 }
 
 // resolvedModule returns the version that objects run, or nil if no flag gives it.

@@ -36,11 +36,10 @@ func newWorld(t *testing.T) world {
 // object returns an object of ours with some data. The kind does not matter.
 func (w world) object(data map[string]string) *unstructured.Unstructured {
 	w.t.Helper()
-	o := must.Get(fluxobj.Encode(map[string]any{
+	return must.Get(fluxobj.Encode(map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "data": data,
 		"metadata": map[string]any{"namespace": w.ns, "name": "object", "labels": fluxobj.Labels(nil, w.UID)},
 	}))(w.t)
-	return o
 }
 
 func (w world) ensure(data map[string]string, changes bool) *unstructured.Unstructured {

@@ -55,10 +55,9 @@ func newIssuer(t *testing.T) *issuer {
 func (i *issuer) token(t *testing.T, subject string, groups ...string) string {
 	t.Helper()
 	now := time.Now()
-	token := must.Get(jwt.Signed(i.signer).Claims(map[string]any{
+	return must.Get(jwt.Signed(i.signer).Claims(map[string]any{
 		"iss": i.URL, "aud": "okara", "sub": subject, "groups": groups, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix(),
 	}).Serialize())(t)
-	return token
 }
 
 // frontEnd is an okara serve in its own process.

@@ -91,10 +91,9 @@ func (c *Cluster) Admin(t testing.TB) *rest.Config {
 func (c *Cluster) Namespace(t testing.TB, annotations map[string]string) *corev1.Namespace {
 	t.Helper()
 	set := must.Get(kubernetes.NewForConfig(c.Admin(t)))(t)
-	ns := must.Get(set.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
+	return must.Get(set.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "t-", Annotations: annotations},
 	}, metav1.CreateOptions{}))(t)
-	return ns
 }
 
 func (c *Cluster) start() error {

@@ -152,10 +152,9 @@ func (s *kindSite) token() (file string) {
 // registry returns a client that reads and writes as the operator.
 func (s *kindSite) registry() *oci.Client {
 	s.t.Helper()
-	c := must.Get(oci.New(s.okara, oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) {
+	return must.Get(oci.New(s.okara, oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) {
 		return oci.Credential{Username: "okara", Password: s.admin}, nil
 	}}))(s.t)
-	return c
 }
 
 func (s *kindSite) publish(c *oci.Client, module string) {

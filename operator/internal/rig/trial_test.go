@@ -74,9 +74,8 @@ func newTrialWith(t *testing.T, engine string) *trial {
 
 func (r *trial) publish(version, content string) depot.Published {
 	r.t.Helper()
-	p := must.Get(r.depot.PublishModule(r.t.Context(), fstest.MapFS{"main.tf": {Data: []byte(content)}},
+	return must.Get(r.depot.PublishModule(r.t.Context(), fstest.MapFS{"main.tf": {Data: []byte(content)}},
 		depottest.MustModule(r.t, "acme/greeting/any", version), depot.ModuleOptions{}))(r.t)
-	return p
 }
 
 func (r *trial) spec() fluxexec.Spec {

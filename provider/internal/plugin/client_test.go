@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
@@ -106,12 +107,7 @@ func (p *process) signal(sig os.Signal) {
 type diagnostics []struct{ Severity, Summary, Detail string }
 
 func (d diagnostics) failed() bool {
-	for _, one := range d {
-		if one.Severity == "ERROR" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d, func(one struct{ Severity, Summary, Detail string }) bool { return one.Severity == "ERROR" })
 }
 
 // answer has the fields of all responses of the protocol.

@@ -5,6 +5,7 @@ package variables
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
@@ -119,10 +120,5 @@ func literalKey(e hclsyntax.Expression, levels int) bool {
 }
 
 func allMatch[T any](list []T, ok func(T) bool) bool {
-	for _, v := range list {
-		if !ok(v) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(list, func(v T) bool { return !ok(v) })
 }
