@@ -89,7 +89,7 @@ func TestDocumentSealed(t *testing.T) {
 	putWith(t, c, "ours", ours, shop("secret-of-ours"))
 	putWith(t, c, "others", others, shop("secret-of-others"))
 	put(t, c, "clear", shop("secret-in-clear"))
-	from, to := depottest.MustRepo(t, c, "acme/state/ours"), mustRepo(t, c, "acme/state/moved")
+	from, to := depottest.MustRepo(t, c, "acme/state/ours"), depottest.MustRepo(t, c, "acme/state/moved")
 	m := must.Get(from.Fetch(t.Context(), "state-default-v1"))(t)
 	copied(t, from, to, m)
 	with, without := mustStates(t, states.Options{Client: c, State: ours}), mustStates(t, states.Options{Client: c})
