@@ -49,7 +49,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"not while it destroys", "phase.go", "r.Run.isWaiting() && r.Run.Failures > 0", "r.Run != nil && r.Run.Failures > 0"},
 	{"highest quota", "quota.go", "(!ok || n > limit)", "!ok"},
 	{"whose quota", "quota.go", "&& q.appliesTo(o, a) &&", "&&"},
-	{"limit of a template", "quota.go", "if limit > 0 && n >= limit {", "if false {"},
+	{"limit of a template", "quota.go", "limit > 0 && n >= limit {", "false && n >= limit {"},
 	{"limit of a pool", "pool.go", "short = min(short, limit-tx.doc.countOf(t.Name))", "_ = limit"},
 	{"back-off", "pool.go", "p.Paused != \"\" || p.Backoff.After(tx.now)) {\n\t\treturn\n", "p.Paused != \"\") {\n\t\treturn\n"},
 	{"paused", "pool.go", "p.Paused != \"\" || p.Backoff.After(tx.now)) {\n\t\treturn\n", "p.Backoff.After(tx.now)) {\n\t\treturn\n"},

@@ -51,7 +51,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"no source", main("module \"x\" {\n}\n"), "main.tf:1:1: Module without source"},
 		{"count and for_each", main("resource \"a\" \"b\" {\n count = 1\n for_each = {}\n}\n"), "main.tf:3:2: Invalid combination of count and for_each"},
 		{"a default of another type", main("variable \"a\" {\n type = list(number)\n default = [\"x\"]\n}\n"), "main.tf:3:12: Invalid default value for variable: It does not have the type of the variable: a number is required."},
-		{"an invalid version of the tool", main("terraform {\n required_version = \"1.x\"\n}\n"), `main.tf:2:21: Invalid version constraint: "1.x" is none`},
+		{"an invalid version of the tool", main("terraform {\n required_version = \"1.x\"\n}\n"), `main.tf:2:21: Invalid version constraint: "1.x" is not a version constraint`},
 		{"an invalid version of a provider", main("terraform {\n required_providers {\n  a = { version = \">> 1\" }\n }\n}\n"), "main.tf:3:19: Invalid version constraint"},
 		{"an invalid version of a module", main("module \"a\" {\n source = \"a/b/c\"\n version = \"latest\"\n}\n"), "main.tf:3:12: Invalid version constraint"},
 		{"undeclared module", main("output \"a\" {\n value = module.b.c\n}\n"), "main.tf:2:10: Reference to undeclared module: module.b is not declared"},
