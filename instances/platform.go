@@ -441,7 +441,7 @@ func (l *platform) repo(s run.Spec) (*oci.Repo, error) {
 
 // keptIdentity returns which parts of an identity a session keeps for quotas and templates.
 func (l *platform) keptIdentity() access.Kept {
-	var k access.Kept
+	k := access.Kept{Claims: []string{"email", "email_verified", "preferred_username"}} // by which others know a person
 	for _, q := range l.quotas {
 		k.Groups = append(k.Groups, q.Groups...)
 	}

@@ -110,9 +110,9 @@ func (l *Lock) Latest(ctx context.Context) (Version, error) {
 	return l.Head(ctx)
 }
 
-// bringPointer moves state-W to the head if its writer died before it did, and again while a list
+// BringPointer moves state-W to the head if its writer died before it did, and again while a list
 // shows a newer version: who writes one after that list moves state-W after this.
-func (l *Lock) bringPointer(ctx context.Context) error {
+func (l *Lock) BringPointer(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.hold.Newest
@@ -121,9 +121,10 @@ func (l *Lock) bringPointer(ctx context.Context) error {
 			return nil
 		}
 		m, err := l.s.repo.Fetch(ctx, l.x.names.numberedTag(n))
-		if err == nil {
-			err = l.s.manifests.putOrPush(ctx, l.x.names.pointerTag(), m)
+		if err != nil {
+			return err
 		}
+		err = l.s.manifests.putOrPush(ctx, l.x.names.pointerTag(), m)
 		if refusesForGood(err) {
 			l.s.pointers.reportBehind(ctx, l.x.names, n, err)
 			return nil

@@ -57,7 +57,7 @@ func (l *Lock) Succeeds(ctx context.Context, next []byte) (head Version, same bo
 			return head, false, err
 		}
 		if bytes.Equal(state, next) {
-			return head, !l.s.vault.isInClear(head, state), l.bringPointer(ctx)
+			return head, !l.s.vault.isInClear(head, state), l.BringPointer(ctx)
 		}
 		head.Lineage, head.Serial, _ = Meta(state)
 	}

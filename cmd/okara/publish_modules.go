@@ -112,7 +112,7 @@ type modulesFlags struct {
 func (m *modulesFlags) addTo(a *cli.App, f *pflag.FlagSet) {
 	f.StringVar(&m.version, "version", "", "")
 	a.Deprecate(f, "version", "put VERSION after ADDRESS")
-	f.StringVar(&m.bump, "bump", "", "publish what has changed, each with a higher `major|minor|patch|commits` number; commits: what their messages ask for")
+	f.StringVar(&m.bump, "bump", "", "publish what has changed, raising each version by `major|minor|patch|commits`; commits derives it from commit messages")
 	f.StringVar(&m.since, "since", "", "read the commits since this `REVISION` instead of since the release")
 	f.StringVar(&m.packageRoot, "package-root", "", "pack this parent `DIR` of the modules with each of them")
 	f.BoolVar(&m.keepGoing, "keep-going", false, "publish the others if some would be refused")

@@ -83,7 +83,7 @@ func TestInstanceCommands(t *testing.T) {
 		{name: "cancel", who: "use-anna", args: []string{"instance", "cancel", id}, code: cli.ExitConflict},
 		{name: "a stranger", who: "nobody", args: []string{"instance", "show", id}, code: cli.ExitNotFound, errOut: "instance .* not found or not visible to you"},
 		{name: "transfer to another issuer", who: "use-anna", args: []string{"instance", "transfer", id, "--to", "user:somebody", "--issuer", "https://other.example"}, code: cli.ExitUsage, errOut: "an admin"},
-		{name: "offer to nobody", who: "use-anna", args: []string{"instance", "transfer", id, "--to", "user:use-ben"}, code: cli.ExitUsage, errOut: "nobody who has used this portal"},
+		{name: "offer to nobody", who: "use-anna", args: []string{"instance", "transfer", id, "--to", "user:use-ben"}, code: cli.ExitUsage, errOut: "has used this portal since"},
 		{name: "look around", who: "use-ben", args: []string{"instance", "list"}},
 		{name: "offer", who: "use-anna", args: []string{"instance", "transfer", id, "--to", "name of use-ben"}, out: "^" + id + " ready\n$", errOut: "offered to Name of use-ben until"},
 		{name: "what is offered", who: "use-ben", args: []string{"instance", "list", "--owner", "offered"}, out: id + " +lab/vpc +ready +Name of use-anna"},

@@ -244,7 +244,7 @@ offered: it stays yours until it is taken, within a week, with
 	}
 	f.addTo(reg, cmd, true)
 	fl := cmd.Flags()
-	fl.StringVar(&to.To, "to", "", "new `OWNER`: a name, an address, user:SUBJECT or group:NAME")
+	fl.StringVar(&to.To, "to", "", "new `OWNER`: a name, a verified address, user:SUBJECT or group:NAME")
 	fl.StringVar(&to.Issuer, "issuer", "", "issuer `URL` of the owner; your own by default, another one for admins only")
 	fl.StringVar(&to.Label, "label", "", "display `NAME` of the owner, for admins")
 	return cmd

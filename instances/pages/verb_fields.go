@@ -96,7 +96,7 @@ func transferDone(i api.Instance, now time.Time) string {
 // others; an admin may enter any owner.
 func transferFields(c *verbCall) ([]field, error) {
 	if c.i.Role == "admin" {
-		return []field{{Name: "to", ID: "to", Label: "To", Kind: kindText, Required: true, Help: []string{"The name or address of somebody who has logged in here, a group, or user:SUBJECT and group:NAME for others."}}}, nil
+		return []field{{Name: "to", ID: "to", Label: "To", Kind: kindText, Required: true, Help: []string{"The name or verified address of somebody who has logged in here, a group, or user:SUBJECT and group:NAME for others."}}}, nil
 	}
 	me, err := getFromAPI[api.Me](c.s.api, c.r, "me", nil)
 	if err != nil {
@@ -106,7 +106,7 @@ func transferFields(c *verbCall) ([]field, error) {
 	for _, g := range me.Groups {
 		f.Options = append(f.Options, site.Choice{Value: "group:" + g, Text: "group " + text.Block(g)})
 	}
-	other := field{Name: "other", ID: "other", Label: "Someone else", Kind: kindText, Help: []string{"The name or address of somebody who has logged in here, or a group, who may use the template."}}
+	other := field{Name: "other", ID: "other", Label: "Someone else", Kind: kindText, Help: []string{"The name or verified address of somebody who has logged in here, or a group, who may use the template."}}
 	return []field{f, other}, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -149,7 +150,17 @@ func TestOfferOfGroup(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := tokens(t, s)
 	id := ready(t, s, all["ben"], `{"template":"lab/team"}`).ID
-	s.Want(t, 422, nil, all["ben"], "POST", "instances/"+id+"/transfer", `{"to":"team-b"}`)
+	seen := func(claims map[string]any) {
+		maps.Copy(claims, map[string]any{"iss": s.Issuer.URL, "aud": "okara", "groups": []string{"use"}, "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()})
+		s.Want(t, 200, nil, s.Issuer.Sign(t, claims), "GET", "instances", "")
+	}
+	seen(map[string]any{"sub": "mallory", "name": "eve@example.com", "preferred_username": "eve@example.com", "email": "eve@example.com"})
+	for _, to := range []string{"team-b", "", "eve@example.com"} { // unseen, none, and an address that nobody verified
+		s.Want(t, 422, nil, all["ben"], "POST", "instances/"+id+"/transfer", `{"to":"`+to+`"}`)
+	}
+	seen(map[string]any{"sub": "eve", "email": "eve@example.com", "email_verified": true})
+	hers := ready(t, s, all["anna"], `{"template":"lab/vpc","parameters":{"size":"large","secret":"hunter2hunter2"}}`).ID
+	s.Want(t, 202, nil, all["anna"], "POST", "instances/"+hers+"/transfer", `{"to":"eve@example.com"}`)
 	s.Want(t, 200, nil, s.Issuer.Token(t, "dora", "use", "team-b"), "GET", "instances", "")
 	s.Want(t, 202, nil, all["ben"], "POST", "instances/"+id+"/transfer", `{"to":"team-b"}`)
 	before := s.Issuer.Sign(t, map[string]any{

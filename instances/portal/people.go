@@ -20,7 +20,7 @@ type people struct {
 
 type person struct {
 	template.Owner
-	names  []string // by which others know the person
+	names  []string // by which others know the person: the name, and a verified address
 	groups []string
 }
 
@@ -31,13 +31,21 @@ func (p *people) noteCaller(c caller) {
 	if c.isAnonymous() {
 		return
 	}
-	names := []string{c.actor.Label, c.grant.Claims["email"], c.grant.Claims["preferred_username"]}
+	// Anybody can name themselves after another's address at many issuers: only a verified one counts.
+	names := []string{c.actor.Label, c.grant.Claims["preferred_username"]}
+	names = slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, "@") })
+	if c.grant.Claims["email_verified"] == "true" {
+		names = append(names, c.grant.Claims["email"])
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.seen == nil {
 		p.seen = map[string]person{}
 	}
-	if _, ok := p.seen[c.key]; ok || len(p.seen) < maxPeople {
+	if had, ok := p.seen[c.key]; ok || len(p.seen) < maxPeople {
+		if len(names) < len(had.names) { // a session of the pages keeps fewer claims than a token has
+			names = had.names
+		}
 		p.seen[c.key] = person{c.owner(), names, c.actor.Groups}
 	}
 }
@@ -45,7 +53,7 @@ func (p *people) noteCaller(c caller) {
 // findOwners returns the people and groups of an issuer that KIND:ID or a name means.
 func (p *people) findOwners(d *lifecycle.Document, issuer, to string) (all []template.Owner) {
 	add := func(o template.Owner, names ...string) {
-		means := ownerText(o) == to || o.ID == to || slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, to) })
+		means := ownerText(o) == to || o.ID == to || to != "" && slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, to) })
 		if means && o.ID != "" && o.Issuer == issuer && !slices.ContainsFunc(all, o.Same) {
 			all = append(all, o)
 		}

@@ -188,10 +188,12 @@ func findRecipient(r call[*lifecycle.Record], b api.Transfer) (template.Owner, e
 			return o, nil
 		}
 	}
-	known := r.server.people.findOwners(r.view.Document, r.actor.Issuer, b.To)
 	kind, id, _ := strings.Cut(b.To, ":")
 	to := template.Owner{Kind: kind, Issuer: cmp.Or(b.Issuer, r.actor.Issuer), ID: id, Label: cmp.Or(b.Label, id)}
+	known := r.server.people.findOwners(r.view.Document, to.Issuer, b.To)
 	switch {
+	case b.To == "":
+		return to, fieldError("/to", "is required")
 	case to.Issuer != r.actor.Issuer && !r.actor.Admin:
 		return to, fieldError("/issuer", "only an admin can transfer it to an owner of another issuer")
 	case r.actor.Admin && id != "" && (kind == template.OwnerUser || kind == template.OwnerGroup) && !strings.ContainsFunc(id+to.Label, unicode.IsControl):
@@ -199,9 +201,9 @@ func findRecipient(r call[*lifecycle.Record], b api.Transfer) (template.Owner, e
 	case len(known) == 1:
 		return known[0], nil
 	case len(known) > 1:
-		return to, fieldError("/to", "is the name of several: use the address, or user:SUBJECT")
+		return to, fieldError("/to", "matches several people: use the address, or user:SUBJECT")
 	}
-	return to, fieldError("/to", "is nobody who has used this portal, and no group of theirs: ask them to log in once, or an administrator to transfer it")
+	return to, fieldError("/to", "is no user or group that has used this portal since it started: ask them to log in, or ask an administrator")
 }
 
 func offerDoc(g *lifecycle.Gift) *api.Offer {

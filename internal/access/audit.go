@@ -99,7 +99,10 @@ func (f *failures) noteTry(g Grant, address string, c Change) (before bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch outcome := Outcome(c.Status); {
-	case outcome == Failed && len(f.all) < 10_000:
+	case outcome == Failed:
+		if len(f.all) >= 10_000 { // most are of runs that never try again
+			clear(f.all)
+		}
 		f.all[this] = true
 	case outcome == Done:
 		for _, try := range [][4]string{this, {this[0], address, this[2]}, {this[0], address, string(g.right.Action)}} {
@@ -246,7 +249,7 @@ func (w *Watch) RecordFailure(pattern string, status int) {
 
 // Record writes a change of the object at an address, or its refusal, to the audit log.
 func (g Grant) Record(address string, c Change) {
-	if failed := g.guard.failures.noteTry(g, address, c); c.Found && !failed {
+	if failed := g.guard.failures.noteTry(g, address, c); c.Found && !failed && Outcome(c.Status) == Done {
 		return
 	}
 	outcome := Outcome(c.Status)

@@ -43,7 +43,7 @@ func TestGroups(t *testing.T) {
 	if anna.Issuer != "https://issuer.example" || anna.Subject != "u1" || anna.Label != "Anna" || carla.Label != "u3" {
 		t.Errorf("%+v, %+v", anna.Caller, carla.Caller)
 	}
-	must.Match(t, "claims", anna.Claims, map[string]string{"name": "Anna", "email": "anna@example.com", "department": "net"})
+	must.Match(t, "claims", anna.Claims, map[string]string{"name": "Anna", "email": "anna@example.com", "department": "net", "email_verified": "true"})
 	for _, tt := range []struct {
 		name  string
 		grant Grant

@@ -133,7 +133,7 @@ type Caller struct {
 	Subject    string
 	Issuer     string
 	Label      string            // the user's display name; it grants no right
-	Claims     map[string]string // the claims of the token whose values are text, unchanged
+	Claims     map[string]string // the claims of the token whose values are text, unchanged, and email_verified
 	Origin     map[string]string // "source", "revision", "ref" and "run", the page of the job, that the token of a CI system states
 	Credential *oci.Credential   // the caller's own, for the registry; nil: none
 	Until      time.Time         // when the session ends; zero: not a session

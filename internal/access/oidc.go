@@ -370,6 +370,8 @@ func (id identity) textClaims() map[string]string {
 	for name, v := range id.Claims {
 		if text, ok := v.(string); ok {
 			texts[name] = text
+		} else if name == "email_verified" && v == true {
+			texts[name] = "true"
 		}
 	}
 	return texts

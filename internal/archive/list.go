@@ -325,8 +325,13 @@ func (w *walk) neverShips(name string, isDir bool, rules []rule) (string, error)
 			return "", err
 		case path.Base(name) == ".git":
 			return alwaysDropped(".git"), nil
-		case ok && strings.HasPrefix(r.source, byDefault):
+		case !ok:
+		case strings.HasPrefix(r.source, byDefault):
 			return r.source, nil
+		default: // a rule of one's own that says the same
+			if r, ok, err := w.ignore.decidingRule(defaultRules(), name, isDir); err != nil || ok {
+				return r.source, err
+			}
 		}
 		isDir = true
 	}

@@ -22,7 +22,7 @@ import (
 // does otherwise, but what it writes stays in this process.
 func (reg *Registries) AddDryRun(commands ...*cobra.Command) {
 	for _, c := range commands {
-		c.Flags().BoolVar(&reg.DryRun, "dry-run", false, "check everything and print the result, but do not change the registry")
+		c.Flags().BoolVar(&reg.DryRun, "dry-run", false, "print the result, but do not change the registry; the permission to write is not checked")
 		run := c.RunE
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			if reg.DryRun {
@@ -54,12 +54,16 @@ func (t *rehearsal) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.base.RoundTrip(r)
 	}
 	repo := r.URL.Host + " " + m[1] + " "
+	body, err := readStart(r) // before the lock: its source may send requests of its own
+	if err != nil {
+		return nil, err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	one, known := t.written[repo+m[3]]
 	switch read := r.Method == http.MethodGet || r.Method == http.MethodHead; {
 	case !read:
-		return t.keepWritten(r, repo, m[3])
+		return t.keepWritten(r, body, repo, m[3]), nil
 	case m[2] == "tags":
 		return t.listTags(r, repo)
 	case !known:
@@ -70,18 +74,20 @@ func (t *rehearsal) RoundTrip(r *http.Request) (*http.Response, error) {
 	return one.answer(r, http.StatusOK), nil
 }
 
-func (t *rehearsal) keepWritten(r *http.Request, repo, ref string) (*http.Response, error) {
-	one := &rehearsed{mediaType: r.Header.Get("Content-Type")}
-	if r.Body != nil {
-		defer r.Body.Close()
-		var err error
-		if one.body, err = io.ReadAll(io.LimitReader(r.Body, 4<<20)); err == nil {
-			_, err = io.Copy(io.Discard, r.Body)
-		}
-		if err != nil {
-			return nil, err
-		}
+// readStart reads a body whole, and returns its first 4 MiB.
+func readStart(r *http.Request) (b []byte, err error) {
+	if r.Body == nil {
+		return nil, nil
 	}
+	defer r.Body.Close()
+	if b, err = io.ReadAll(io.LimitReader(r.Body, 4<<20)); err == nil {
+		_, err = io.Copy(io.Discard, r.Body)
+	}
+	return b, err
+}
+
+func (t *rehearsal) keepWritten(r *http.Request, body []byte, repo, ref string) *http.Response {
+	one := &rehearsed{mediaType: r.Header.Get("Content-Type"), body: body}
 	status, blob := http.StatusCreated, r.URL.Query().Get("digest")+r.URL.Query().Get("mount")
 	switch {
 	case r.Method == http.MethodDelete:
@@ -95,7 +101,7 @@ func (t *rehearsal) keepWritten(r *http.Request, repo, ref string) (*http.Respon
 		ref = blob
 	}
 	t.written[repo+ref] = one
-	return one.answer(r, status), nil
+	return one.answer(r, status)
 }
 
 // listTags adds the tags that would be there to a list, and leaves out those that would not.

@@ -80,6 +80,14 @@ func (t *Trust) Verify(s Signature) (string, error) {
 		return "", fmt.Errorf("bundle without certificate, or with more than %d proofs", maxProofs)
 	}
 	s.leaf = certificates[0]
+	// Who signed comes first, by the least work: the rest costs what the signer makes it cost.
+	identity, issuer := namesIn(s.leaf)
+	if issuer != t.issuer || !slices.ContainsFunc(t.identities, func(glob string) bool { return addr.MatchText(glob, identity) }) {
+		return "", fmt.Errorf("%w: it names %q of %q", ErrOther, text.Excerpt(identity), text.Excerpt(issuer))
+	}
+	if err := t.root.verifyCertificate(s.leaf, s.leaf.NotBefore); err != nil {
+		return "", fmt.Errorf("certificate: %w", err)
+	}
 	if err := verifySignature(s.leaf.PublicKey, s.Envelope, s.Bytes); err != nil {
 		return "", err
 	}
@@ -108,10 +116,6 @@ func (t *Trust) Verify(s Signature) (string, error) {
 		if err := t.root.verifyCertificate(s.leaf, at); err != nil {
 			return "", fmt.Errorf("certificate: %w", err)
 		}
-	}
-	identity, issuer := namesIn(s.leaf)
-	if issuer != t.issuer || !slices.ContainsFunc(t.identities, func(glob string) bool { return addr.MatchText(glob, identity) }) {
-		return "", fmt.Errorf("%w: signed by %q of %q", ErrOther, text.Excerpt(identity), text.Excerpt(issuer))
 	}
 	return identity + " of " + issuer, nil
 }

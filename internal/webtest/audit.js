@@ -42,7 +42,7 @@
     for (const e of document.querySelectorAll("[style]")) say("a style of its own: " + name(e));
     for (const e of document.querySelectorAll("[tabindex]")) if (e.tabIndex > 0) say("out of the order of the document: " + name(e));
     for (const f of document.querySelectorAll("form")) if (![...f.elements].some((e) => e.type === "submit" && (visible(e) || e.closest("details:not([open])") || f.matches(".theme")))) say("a form that nothing sends: " + name(f));
-    return { problems, links: [...document.querySelectorAll("a[href]")].map((a) => a.href) };
+    return { problems, links: [...document.querySelectorAll("a[href]")].map((a) => new URL(a.getAttribute("href"), document.baseURI).href) };
   };
 
   const look = () => {

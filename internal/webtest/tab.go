@@ -106,6 +106,12 @@ func (p *Tab) focusedLabel() string {
 	return p.evalText(focused)
 }
 
+// Element returns the name of the focused element, in lower case.
+func (p *Tab) Element() string {
+	p.t.Helper()
+	return p.evalText(`document.activeElement.localName`)
+}
+
 // To moves the focus with the Tab key to the element whose label begins with name. On the
 // way every focused element must show the focus.
 func (p *Tab) To(name string) {

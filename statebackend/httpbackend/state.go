@@ -102,7 +102,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, t target) error 
 		c := access.Change{Action: "delete", Lock: id}
 		_, err := l.Head(ctx)
 		if c.Found = errors.Is(err, oci.ErrNotFound); c.Found { // there is no state, or the request is a repetition
-			err = nil
+			err = l.BringPointer(ctx)
 		} else {
 			err = l.Delete(ctx)
 		}

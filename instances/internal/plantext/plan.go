@@ -60,8 +60,17 @@ func Split(plan string) (parts []Part, add, change, remove int) {
 	if !strings.HasPrefix(numbers, fmt.Sprintf("%d to add, %d to change, %d to destroy", add, change, remove)) {
 		return nil, 0, 0, 0
 	}
-	if _, outputs, ok := strings.Cut(after, "\nChanges to Outputs:\n"); ok {
-		parts = append(parts, Part{Name: "outputs", Note: "change", Text: outputs})
+	_, said, _ := strings.Cut(after, "\n")
+	if told, outputs, ok := strings.Cut("\n"+said, "\nChanges to Outputs:\n"); ok {
+		end := strings.Index(outputs, "\n\n")
+		if end < 0 {
+			end = len(outputs)
+		}
+		parts = append(parts, Part{Name: "outputs", Note: "change", Text: outputs[:end]})
+		said = told + outputs[end:]
+	}
+	if said = strings.TrimSpace(said); said != "" {
+		parts = append(parts, Part{Note: "what else the tool says", Text: said})
 	}
 	if _, outside, ok := strings.Cut(before, "Note: Objects have changed outside of "); ok {
 		parts = append(parts, Part{Note: "what has changed outside of the tool", Text: outside})

@@ -26,13 +26,13 @@ func TestSplit(t *testing.T) {
 		"  # a.b[\"x will be created\"] will be destroyed\n  # (because a.b is not in configuration)\n  - resource \"a\" \"b\" {\n      - x = 1 -> null\n    }\n\n" +
 		"  # a.c is tainted, so must be replaced\n-/+ resource \"a\" \"c\" {\n      + t = <<-EOT\n            x\n            \n              # a.no will be destroyed\n        EOT\n    }\n\n" +
 		"  # data.a.d will be read during apply\n <= data \"a\" \"d\" {\n    }\n\n  # a.e has moved to a.f\n    resource \"a\" \"f\" {\n    }\n\n" +
-		"Plan: 1 to import, 1 to add, 0 to change, 2 to destroy.\n\nChanges to Outputs:\n  + o = 1\n"
+		"Plan: 1 to import, 1 to add, 0 to change, 2 to destroy.\n\nChanges to Outputs:\n  + o = 1\n\nWarning: Resource targeting is in effect\n"
 	var got []string
 	parts, add, change, remove := plantext.Split(plan)
 	for _, p := range parts {
 		got = append(got, p.Effect+"|"+p.Name+"|"+p.Note)
 	}
-	must.Equal(t, "parts", strings.Join(got, "\n"), "remove|a.b[\"x will be created\"]|will be destroyed\nreplace|a.c|is tainted, so must be replaced\n|data.a.d|will be read during apply\n|a.e|has moved to a.f\n|outputs|change")
+	must.Equal(t, "parts", strings.Join(got, "\n"), "remove|a.b[\"x will be created\"]|will be destroyed\nreplace|a.c|is tainted, so must be replaced\n|data.a.d|will be read during apply\n|a.e|has moved to a.f\n|outputs|change\n||what else the tool says")
 	must.Equal(t, "numbers", fmt.Sprint(add, change, remove), "1 0 2")
 	for _, other := range []string{"", "Plan: 1 to add\n", strings.Replace(plan, "2 to destroy", "1 to destroy", 1), strings.Replace(plan, "# a.e has moved to a.f\n    resource", "# a.e will be destroyed\n  - resource", 1), strings.Replace(plan, "Plan:", "plan:", 1)} {
 		if parts, _, _, _ := plantext.Split(other); parts != nil {
