@@ -51,7 +51,7 @@ var language = []struct{ argument, without, with string }{
 // okara makes of it. OKARA_LANGUAGE has more tools, as NAME=PATH, and OKARA_LANGUAGE_SOURCE the source of a newer one.
 func TestLanguage(t *testing.T) {
 	tools := [][2]string{{"OpenTofu 1.12.6", tofutest.Tofu(t)}}
-	for _, more := range strings.Fields(os.Getenv("OKARA_LANGUAGE")) {
+	for more := range strings.FieldsSeq(os.Getenv("OKARA_LANGUAGE")) {
 		name, path, _ := strings.Cut(more, "=")
 		tools = append(tools, [2]string{strings.ReplaceAll(name, "_", " "), path})
 	}
@@ -67,11 +67,12 @@ func TestLanguage(t *testing.T) {
 			return required(t, fstest.MapFS{"main.tf": {Data: []byte(text)}, "m/main.tf": {}})
 		}
 		locked := !slices.Equal(needs(l.without), needs(l.with))
-		row := fmt.Sprintf("| %s | %s | %s | %s |", l.argument, yes[described], yes[len(description.Compare(was, is)) > 0], yes[locked])
+		var row strings.Builder
+		row.WriteString(fmt.Sprintf("| %s | %s | %s | %s |", l.argument, yes[described], yes[len(description.Compare(was, is)) > 0], yes[locked]))
 		for _, tool := range tools {
-			row += " " + yes[acceptsText(t, tool[1], l.with)] + " |"
+			row.WriteString(" " + yes[acceptsText(t, tool[1], l.with)] + " |")
 		}
-		rows = append(rows, row)
+		rows = append(rows, row.String())
 	}
 	page := string(must.Get(os.ReadFile(languagePage))(t))
 	before, table, _ := strings.Cut(page, "| argument |")
@@ -93,16 +94,17 @@ func TestLanguage(t *testing.T) {
 func findGaps(t *testing.T, source string) {
 	const known = "description default type sensitive validation value depends_on precondition postcondition source version count for_each providers provider alias lifecycle connection provisioner " +
 		"create_before_destroy prevent_destroy ignore_changes replace_triggered_by from to id required_version nullable removed destroy backend cloud provider_meta required_providers experiments dynamic locals variable output module resource moved import terraform assert when on_failure command condition error_message"
-	words := known
+	var words strings.Builder
+	words.WriteString(known)
 	for _, l := range language {
-		words += " " + l.with
+		words.WriteString(" " + l.with)
 	}
 	name, files := regexp.MustCompile(`(?:Name|Type):\s*"([a-z][a-z_]+)"`), must.Get(filepath.Glob(filepath.Join(source, "internal", "configs", "*.go")))(t)
 	for _, file := range slices.DeleteFunc(files, func(f string) bool {
 		return slices.ContainsFunc([]string{"_test.go", "test_file", "mock", "query_file", "migrate_file"}, func(other string) bool { return strings.Contains(f, other) })
 	}) {
 		for _, m := range name.FindAllStringSubmatch(string(must.Get(os.ReadFile(file))(t)), -1) {
-			if !regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(words) {
+			if !regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(words.String()) {
 				t.Errorf("not in the table: %s of %s", m[1], filepath.Base(file))
 			}
 		}

@@ -306,9 +306,9 @@ func comma(n int) string {
 // install is init of a root module with 30 modules through a warm server, beside a server that has
 // the same answers in memory.
 func install(programs []program, t tools, servers map[string]*server) (work, error) {
-	root := ""
+	var root strings.Builder
 	for n := range 30 {
-		root += fmt.Sprintf("module \"m%[1]d\" {\n  source  = \"okara.test/thirty/m%[1]d/x\"\n  version = \"1.0.0\"\n}\n", n)
+		root.WriteString(fmt.Sprintf("module \"m%[1]d\" {\n  source  = \"okara.test/thirty/m%[1]d/x\"\n  version = \"1.0.0\"\n}\n", n))
 	}
 	for _, p := range programs {
 		if _, err := p.command(false, "publish", "modules", filepath.Join(programs[0].dir, "many"), "thirty/{name}/x", "--version", "1.0.0", "--registry", strings.TrimPrefix(servers[p.file].url, "http://"), "--quiet"); err != nil {
@@ -323,7 +323,7 @@ func install(programs []program, t tools, servers map[string]*server) (work, err
 		}
 		defer os.RemoveAll(dir)
 		config := fmt.Sprintf("host \"okara.test\" {\n  services = { \"modules.v1\" = \"%s/v1/modules/\" }\n}\n", url)
-		if err := writeTree(dir, map[string]string{"main.tf": root, "cli.tfrc": config}); err != nil {
+		if err := writeTree(dir, map[string]string{"main.tf": root.String(), "cli.tfrc": config}); err != nil {
 			return cost{}, err
 		}
 		cmd := exec.Command(t.tofu, "init")
