@@ -50,7 +50,7 @@
     if (document.documentElement.scrollWidth > window.innerWidth)
       say("wider than the window: " + document.documentElement.scrollWidth + " px, by " + [...document.querySelectorAll("body *")].filter((e) => visible(e) && !e.closest(".scroll, pre, .hidden") && e.getBoundingClientRect().right > window.innerWidth).slice(0, 3).map(name).join(", "));
     if (window.innerWidth < 400)
-      for (const s of document.querySelectorAll(".scroll")) if (s.scrollWidth > s.clientWidth + 1 && visible(s)) say("a table wider than the window: " + s.getAttribute("aria-label"));
+      for (const s of document.querySelectorAll(".scroll:has(table)")) if (s.scrollWidth > s.clientWidth + 1 && visible(s)) say("a table wider than the window: " + s.getAttribute("aria-label"));
     const back = backs();
     for (const e of document.querySelectorAll("body *")) {
       if (![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()) || !visible(e)) continue;
