@@ -5,6 +5,7 @@ package search_test
 import (
 	"fmt"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -172,6 +173,64 @@ func FuzzDecode(f *testing.F) {
 		}
 		search.NewIndex(entries).Visible(all).Search(search.Query{}, nil)
 	})
+}
+
+// large returns an index of 10,000 modules with typical words.
+func large() []search.Entry {
+	entries := make([]search.Entry, 10_000)
+	for i := range entries {
+		e := search.Entry{
+			Kind: "module", Address: fmt.Sprintf("team%d/%s-%d/%s", i%200, []string{"vpc", "cluster", "queue", "bucket", "role"}[i%5], i, []string{"aws", "azurerm", "google"}[i%3]),
+			Version: "1.2.3", Digest: "sha256:" + strings.Repeat("0123456789abcdef", 4), Time: time.Unix(int64(i)*1000, 0).UTC(), Tags: strings.Repeat("0123456789abcdef", 2),
+			Description: fmt.Sprintf("Makes a network with subnets for service %d, and what belongs to it in each zone of a region.", i), Listed: time.Unix(1, 0), Read: time.Unix(1, 0),
+		}
+		for j := range 12 {
+			e.Inputs = append(e.Inputs, fmt.Sprintf("%s_%d", []string{"name", "cidr_block", "tags", "enabled"}[j%4], j+i%50))
+		}
+		for j := range 60 {
+			e.Texts = append(e.Texts, fmt.Sprintf("word%d", (i*7+j*j)%5000))
+		}
+		e.Resources = []string{"aws_vpc", "aws_subnet", fmt.Sprintf("aws_thing_%d", i%300)}
+		entries[i] = e
+	}
+	return entries
+}
+
+// BenchmarkSearch measures a search over 10,000 modules; the bound is 2 ms.
+func BenchmarkSearch(b *testing.B) {
+	v := search.NewIndex(large()).Visible(all)
+	for _, text := range []string{"q=", "q=vpc", "q=aws_subnet+vpc", "q=a", "q=network+service+zone+region+subnets+each+makes+belongs", "q=team7/", "q=vpc&sort=downloads"} {
+		q := query(b, text)
+		b.Run(text, func(b *testing.B) {
+			for b.Loop() {
+				v.Search(q, func(string, string) int64 { return 1 })
+			}
+		})
+	}
+	b.Run("near", func(b *testing.B) {
+		for b.Loop() {
+			v.Near("clustr-77")
+		}
+	})
+}
+
+// BenchmarkNew makes an index, and reports the memory that it takes.
+func BenchmarkNew(b *testing.B) {
+	entries := large()
+	document := must.Get(search.EncodeEntries(entries))(b)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	read := must.Get(search.DecodeEntries(document))(b)
+	x := search.NewIndex(read)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	for b.Loop() {
+		search.NewIndex(slices.Clone(entries))
+	}
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MB")
+	b.ReportMetric(float64(len(document))/float64(len(entries)), "B/entry")
+	runtime.KeepAlive(x)
 }
 
 // TestQueries finds first what people meant who typed a query: also a part of a name, a plural,

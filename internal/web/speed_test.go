@@ -94,6 +94,21 @@ func (s *site) store(b testing.TB, entries []search.Entry, tags []string) {
 	}
 }
 
+// BenchmarkPages measures cached pages.
+//
+// Shows: pages 11
+func BenchmarkPages(b *testing.B) {
+	s := newLarge(b)
+	must.Get(s.protocols.Catalog().Published(b.Context()))(b) // a page waits only two seconds
+	for name, path := range warmPages() {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				s.as(b, "", "/ui/"+path)
+			}
+		})
+	}
+}
+
 func warmPages() map[string]string {
 	return map[string]string{
 		"home": "", "search": "search?q=network+aws_vpc", "module": "modules/team0/thing0/aws", "versions": "modules/team0/thing0/aws/versions", "provider": "providers/acme/dns",
