@@ -140,14 +140,14 @@ func (c Cache) readyPackage(ctx context.Context, p locked, source Source, own st
 }
 
 // offeredPackage asks the source. False: it refuses, has no hashes, or another package. The lock
-// file must have the zh:: a plan with a changed one is refused.
+// file must have the zh:, or the h1: where Terraform notes that alone: a plan with a changed one is refused.
 func (l locked) offeredPackage(ctx context.Context, source Source) (upstream.Package, bool) {
 	pkg, err := source.Package(ctx, l.entry.Address, l.entry.Version, addr.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH})
 	if err != nil {
 		return pkg, false
 	}
 	_, ok := hexOf(pkg.H1)
-	return pkg, ok && slices.Contains(l.entry.Hashes, "zh:"+pkg.Zh)
+	return pkg, ok && (slices.Contains(l.entry.Hashes, "zh:"+pkg.Zh) || slices.Contains(l.entry.Hashes, pkg.H1))
 }
 
 // target returns the folder of a package in the cache, for a hash that [hexOf] accepts.

@@ -102,9 +102,9 @@ func keepLocked(c *child, name string, given []byte) error {
 	return c.dir.Put(name, file.With(removed))
 }
 
-// remoteValueFlags gives the workspace's variables to a command that evaluates the configuration.
+// remoteValueFlags gives the variables to a command that evaluates the configuration; a workspace may have none.
 func remoteValueFlags(c *child) []string {
-	if len(c.input.Variables) == 0 {
+	if c.isRemote() && len(c.input.Variables) == 0 {
 		return nil
 	}
 	return []string{valuesFlag(c)}
@@ -149,7 +149,7 @@ func planRemote(ctx context.Context, c *child, p prepared, file sandbox.Path) er
 // it, or if it is too large, the plan is applied all the same.
 func planJSON(ctx context.Context, c *child, p prepared, file sandbox.Path) ([]byte, error) {
 	outputs := [2]*text.Beginning{}
-	for i, args := range [][]string{{"show", "-json", string(file)}, {"providers", "schema", "-json"}} {
+	for i, args := range [][]string{p.onPlan(file, "show", "-json"), {"providers", "schema", "-json"}} {
 		outputs[i] = &text.Beginning{Max: records.MaxPlanJSON}
 		code, err := runCommand(ctx, c, p, args, outputs[i], io.Discard)
 		if values := remoteValueFlags(c); err == nil && code != 0 && len(values) > 0 && i == 1 { // not all tools take them here

@@ -26,6 +26,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/plugincache"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -52,7 +53,8 @@ const maxArchive = format.MaxConfiguration
 type prepared struct {
 	module string // the root module, in sandbox.Tool
 	env    []string
-	locked bool // there is a dependency lock file, which must not change
+	locked bool     // there is a dependency lock file, which must not change
+	values []string // variables for commands on a plan, if the root module has a `const` one
 }
 
 // prepareScratch fills the tool's folder.
@@ -68,7 +70,13 @@ func prepareScratch(ctx context.Context, c *child) (prepared, error) {
 	if err := readInput(ctx, c); err != nil {
 		return p, err
 	}
-	if err := c.dir.Fill(sandbox.Tool, func(dir string) error { return fillModule(ctx, c, dir, &p) }); err != nil {
+	if err := c.dir.Fill(sandbox.Tool, func(dir string) error {
+		err := fillModule(ctx, c, dir, &p)
+		if hasConst(filepath.Join(dir, filepath.FromSlash(p.module))) {
+			p.values = remoteValueFlags(c)
+		}
+		return err
+	}); err != nil {
 		return p, err
 	}
 	if err := linkErrored(c, p.module); err != nil {
@@ -126,6 +134,21 @@ func fillModule(ctx context.Context, c *child, tool string, p *prepared) error {
 	p.locked = s.Lock != ""
 	sharePackages(ctx, c, dir)
 	return bridge.PrepareHeld(dir, c.Order.Spec.Repository)
+}
+
+var constant = text.Pattern(`\bconst"?\s*[=:]\s*true`)
+
+// hasConst reports whether a root module has a `const` variable, whose value OpenTofu 1.12 and Terraform 1.15 need
+// again for a saved plan. Older tools refuse variables there.
+func hasConst(dir string) bool {
+	entries, _ := os.ReadDir(dir) // the tool reports a folder that cannot be read
+	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		if !e.Type().IsRegular() || !strings.Contains(e.Name(), ".tf") && !strings.Contains(e.Name(), ".tofu") {
+			return false
+		}
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		return err == nil && constant().Match(b)
+	})
 }
 
 // shareTime bounds how long a run waits for shared providers.

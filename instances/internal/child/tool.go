@@ -151,6 +151,11 @@ func findDrift(ctx context.Context, c *child, p prepared) error {
 	return nil
 }
 
+// onPlan returns the arguments of a command that reads a saved plan.
+func (p *prepared) onPlan(file sandbox.Path, args ...string) []string {
+	return append(append(args, p.values...), string(file))
+}
+
 func readPlan(c *child) ([]byte, error) {
 	b, err := c.dir.Read(path.Join(sandbox.Tool, planFile), records.MaxPlan)
 	if err != nil {
@@ -166,7 +171,7 @@ func keepPlan(ctx context.Context, c *child, p prepared, file sandbox.Path) erro
 	}
 	shown := &text.Beginning{Max: plantext.Max}
 	errs := &lastLines{log: c.log}
-	code, err := runCommand(ctx, c, p, []string{"show", "-no-color", string(file)}, shown, errs)
+	code, err := runCommand(ctx, c, p, p.onPlan(file, "show", "-no-color"), shown, errs)
 	if err != nil {
 		return err
 	}
@@ -197,7 +202,7 @@ func estimateCost(ctx context.Context, c *child, p prepared, file sandbox.Path) 
 		_, _ = io.Copy(io.Discard, from) // or the tool would block without a reader
 	}()
 	errs := &lastLines{log: c.log}
-	code, err := runCommand(ctx, c, p, []string{"show", "-json", string(file)}, to, errs)
+	code, err := runCommand(ctx, c, p, p.onPlan(file, "show", "-json"), to, errs)
 	_ = to.Close()
 	<-read
 	if err == nil && code != 0 {
@@ -228,10 +233,10 @@ func fetchApprovedPlan(ctx context.Context, c *child) error {
 
 func applyPlan(ctx context.Context, c *child, p prepared, file sandbox.Path) error {
 	if c.isRemote() {
-		_, err := runShown(ctx, c, p, c.log, c.log, []string{"apply", "-input=false", "-no-color", string(file)}, 0)
+		_, err := runShown(ctx, c, p, c.log, c.log, p.onPlan(file, "apply", "-input=false", "-no-color"), 0)
 		return err
 	}
-	e, err := runJSON(ctx, c, p, []string{"apply", "-json", "-input=false", string(file)}, 0)
+	e, err := runJSON(ctx, c, p, p.onPlan(file, "apply", "-json", "-input=false"), 0)
 	if err != nil && e != nil && e.isStalePlan() {
 		return &stopError{lifecycle.Stale, "the state changed since the plan was made"}
 	}
