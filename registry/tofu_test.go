@@ -202,7 +202,7 @@ func TestTofuRefusesDamagedModule(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s took a damaged module:\n%s", tool.Name, out)
 		}
-		if tool.Name == "tofu" && !strings.Contains(out, "Checksums did not match") {
+		if filepath.Base(tool.Path) == "tofu" && !strings.Contains(out, "Checksums did not match") {
 			t.Errorf("tofu does not say that it compared the checksum:\n%s", out)
 		}
 	}
