@@ -17,7 +17,7 @@ chaos-kube: build # one operator with objects, in which everything is killed at 
 	$(MAKE) -C operator etcd kube-apiserver kube-controller-manager crds
 	cd operator && $(OPERATOR) && OKARA_CHAOS=$(CHAOS) go run ./internal/demo
 bench: tools # a table in docs/reference/performance.md; with BASE=COMMIT beside the program of that commit, in the same run
-	.ci/bench "$(BASE)"
+	.ci/bench "$(BASE)" $(patsubst oras=%,%,$(filter oras=%,$(CLIENTS)))
 	$(MAKE) bench-once
 bench-once: # each benchmark once, the largest smaller or not at all, so that few rot
 	go test -short -timeout 10m -vet=off -run '^$$' -bench . -benchtime 1x $(BENCHES)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -30,20 +31,42 @@ type work struct {
 	alone func() (cost, error)
 }
 
+// runCommand makes this program run another and print its cost: Linux gives a process the peak memory of
+// the one that starts it, so a small one starts it.
+const runCommand = "run"
+
+func runMeasured(args []string) error {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	begin := time.Now()
+	if err := cmd.Run(); err != nil {
+		return err
+	}
+	wall := time.Since(begin)
+	var memory int64
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		memory = usage.Maxrss
+	}
+	_, err := fmt.Printf("\ncost %d %d %d\n", (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Microseconds(), wall.Microseconds(), memory)
+	return err
+}
+
 // costOf runs a command.
 func costOf(cmd *exec.Cmd) (c cost, err error) {
-	begin := time.Now()
-	out, err := cmd.CombinedOutput()
-	c.wall = float64(time.Since(begin).Microseconds()) / 1000
+	run := exec.Command(os.Args[0], append([]string{runCommand, cmd.Path}, cmd.Args[1:]...)...)
+	run.Dir, run.Env = cmd.Dir, cmd.Env
+	if run.Path, err = filepath.Abs(run.Path); err != nil {
+		return c, err
+	}
+	out, err := run.CombinedOutput()
+	at := bytes.LastIndex(out, []byte("\ncost "))
+	if err == nil {
+		_, err = fmt.Sscanf(string(out[max(at, 0):]), "\ncost %f %f %f", &c.processor, &c.wall, &c.memory)
+	}
 	if err != nil {
 		return c, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out[:min(len(out), 4096)])
 	}
-	c.processor = float64((cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Microseconds()) / 1000
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		c.memory = float64(usage.Maxrss) / 1024
-	}
-	c.requests = float64(bytes.Count(out, []byte("registry request")))
-	return c, nil
+	return cost{c.processor / 1000, c.wall / 1000, c.memory / 1024, float64(bytes.Count(out, []byte("registry request")))}, nil
 }
 
 // command returns the cost of a command of a program.

@@ -3,7 +3,7 @@
 // Command perf measures the cost of okara, of one program or of two by turns in the same
 // run, and writes one page. make bench runs it:
 //
-//	perf [-base FILE] [-tofu FILE] [-registry FILE] [-o FILE] [-command TEXT] [-only TEXT] [-scale N] OKARA
+//	perf [-base FILE] [-tofu FILE] [-oras FILE] [-registry FILE] [-o FILE] [-command TEXT] [-only TEXT] [-scale N] OKARA
 //
 // Figures of one machine mean little alone, so each row has a ratio: to the base, or to what does
 // the same work without okara. With -scale 10 the works are ten times as large, to see how costs grow.

@@ -19,18 +19,28 @@ func main() {
 		fmt.Fprintln(os.Stderr, serveBare(os.Args[2]))
 		os.Exit(1)
 	}
-	if len(os.Args) == 4 && os.Args[1] == besideCommand {
-		if err := besides[os.Args[2]](os.Args[3]); err != nil {
-			fmt.Fprintln(os.Stderr, "perf:", err)
-			os.Exit(1)
-		}
-		return
+	var err error
+	switch {
+	case len(os.Args) == 4 && os.Args[1] == besideCommand:
+		err = besides[os.Args[2]](os.Args[3])
+	case len(os.Args) > 2 && os.Args[1] == runCommand:
+		err = runMeasured(os.Args[2:])
+	default:
+		err = measure()
 	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "perf:", err)
+		os.Exit(1)
+	}
+}
+
+func measure() error {
 	base := flag.String("base", "", "program to compare with")
 	var t tools
 	flag.IntVar(&t.scale, "scale", 1, "how much larger the works are, to see how costs grow; then nothing else is measured")
 	flag.StringVar(&t.only, "only", "", "measure only the works whose name has this")
 	flag.StringVar(&t.tofu, "tofu", "", "tofu, for plans; empty: none")
+	flag.StringVar(&t.oras, "oras", "", "oras, to compare with; empty: none")
 	flag.StringVar(&t.registry, "registry", "", "registry of the distribution project, for streams; empty: none")
 	out := flag.String("o", "", "file for the page; empty: standard output")
 	command := flag.String("command", "make bench", "what made it, as the page says")
@@ -39,10 +49,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := run(*base, flag.Arg(0), t, *out, *command); err != nil {
-		fmt.Fprintln(os.Stderr, "perf:", err)
-		os.Exit(1)
-	}
+	return run(*base, flag.Arg(0), t, *out, *command)
 }
 
 // row is one line of the table. Figures are those of the base, if there is one, and of the
@@ -55,8 +62,8 @@ type row struct {
 
 // tools are third-party programs, by their files, and which works are measured.
 type tools struct {
-	tofu, registry, only string
-	scale                int
+	tofu, oras, registry, only string
+	scale                      int
 }
 
 type program struct{ file, dir string }

@@ -152,7 +152,7 @@ func (s *server) resident() float64 {
 }
 
 // plans are plans and applies that change nothing, of a small state and of one of 35 MB: by the
-// wrapper, which keeps a local state, and over the backend "http".
+// wrapper, which keeps a local state, over the backend "http", and with a block "cloud".
 func plans(programs []program, t tools, url func(program) string) ([]work, error) {
 	alone := program{file: t.tofu, dir: programs[0].dir}
 	dir := func(p program, kind string) string {
@@ -160,25 +160,33 @@ func plans(programs []program, t tools, url func(program) string) ([]work, error
 	}
 	tool := func(p program, kind string, args ...string) (cost, error) {
 		words := append([]string{p.file, "tofu"}, args...)
-		if kind == "http" || p == alone {
+		if kind == "http" || kind == "cloud" || p == alone {
 			words = append([]string{t.tofu}, args...)
 		}
 		cmd := exec.Command(words[0], words[1:]...)
 		cmd.Dir = dir(p, kind)
 		cmd.Env = append(os.Environ(), "CHECKPOINT_DISABLE=1", "TF_INPUT=0", "PATH="+filepath.Dir(t.tofu)+string(os.PathListSeparator)+os.Getenv("PATH"))
+		if kind == "cloud" {
+			cmd.Env = append(cmd.Env, "TF_TOKEN_okara_test=any", "TF_CLI_CONFIG_FILE="+filepath.Join(cmd.Dir, "cli.tfrc"))
+		}
 		return costOf(cmd)
 	}
-	for _, kind := range []string{"small", "large", "http"} {
+	for _, kind := range []string{"small", "large", "http", "cloud"} {
 		for _, p := range append(slices.Clone(programs), alone) {
 			config := "resource \"terraform_data\" \"x\" {\n  count = 35\n  input = file(\"text\")\n}\n"
 			if kind == "http" && p != alone {
 				config += fmt.Sprintf("terraform {\n  backend \"http\" {\n    address        = \"%[1]s/state/plan/default\"\n    lock_address   = \"%[1]s/state/plan/default/lock\"\n    unlock_address = \"%[1]s/state/plan/default/lock\"\n  }\n}\n", url(p))
 			}
+			services := "" // as in a CLI configuration
+			if kind == "cloud" && p != alone {
+				services = fmt.Sprintf("host \"okara.test\" {\n  services = { \"tfe.v2\" = \"%s/api/v2/\" }\n}\n", url(p))
+				config += "terraform {\n  cloud {\n    hostname = \"okara.test\"\n    organization = \"plan\"\n    workspaces {\n      name = \"cloud\"\n    }\n  }\n}\n"
+			}
 			text := strings.Repeat("a text of a state \n", 500_000/19)
 			if kind == "small" {
 				text = "small"
 			}
-			err := writeTree(dir(p, kind), map[string]string{"main.tf": config, "text": text})
+			err := writeTree(dir(p, kind), map[string]string{"main.tf": config, "text": text, "cli.tfrc": services})
 			for _, args := range [][]string{{"init"}, {"apply", "-auto-approve"}} {
 				if err == nil {
 					_, err = tool(p, kind, args...)
@@ -193,6 +201,7 @@ func plans(programs []program, t tools, url func(program) string) ([]work, error
 	for _, w := range []struct{ what, kind, verb string }{
 		{"plan by the wrapper over a local state", "small", "plan"}, {"apply by the wrapper over a local state", "small", "apply"},
 		{"plan of a state of 35 MB by the wrapper", "large", "plan"}, {"plan of a state of 35 MB over the backend http", "http", "plan"},
+		{"plan of a state of 35 MB with a block cloud", "cloud", "plan"},
 	} {
 		args := []string{w.verb, "-compact-warnings"}
 		if w.verb == "apply" {

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,7 +95,7 @@ func writeTree(dir string, files map[string]string) error {
 func works(programs []program, t tools, scale int) (all []work, stop func(), err error) {
 	dir := programs[0].dir
 	at := func(name string) string { return filepath.Join(dir, name) }
-	write := exec.Command(os.Args[0], besideCommand, "write", dir) // not here: programs that are started count this one's memory
+	write := exec.Command(os.Args[0], besideCommand, "write", dir)
 	write.Env = append(os.Environ(), "SCALE="+strconv.Itoa(scale))
 	if _, err := costOf(write); err != nil {
 		return nil, nil, err
@@ -121,12 +122,21 @@ func works(programs []program, t tools, scale int) (all []work, stop func(), err
 		for _, args := range [][]string{
 			{"publish", "module", at("readme"), "net/readme/aws", "1.0.0", "--registry", host(p)},
 			{"state", "push", host(p) + "/state/large", at("states/1.tfstate")},
-			{"mirror", "acme/large@>=1.0.0", "--from", at("mirror"), "--allow-unsigned", "--default-host", "example.com", "--registry", host(p) + "/from", "--quiet"},
 		} {
 			if _, err := p.command(false, args...); err != nil && scale == 1 {
 				return nil, stop, err
 			}
 		}
+	}
+	origin := program{programs[0].file, at("origin")}
+	from, err := origin.serve()
+	if err != nil {
+		return nil, stop, err
+	}
+	servers["origin"] = from
+	other := strings.TrimPrefix(from.url, "http://")
+	if _, err := origin.command(false, "mirror", "acme/large@>=1.0.0", "--from", at("mirror"), "--allow-unsigned", "--default-host", "example.com", "--registry", other, "--quiet"); err != nil {
+		return nil, stop, err
 	}
 	n := 0
 	next := func() string { n++; return "l" + strconv.Itoa(n) }
@@ -152,14 +162,22 @@ func works(programs []program, t tools, scale int) (all []work, stop func(), err
 	large := []string{"publish", "module", at("configuration"), "NS/large/x", "1.0.0", "--registry", "HOST"}
 	// --version, as programs of before VERSION was an argument need.
 	many := []string{"publish", "modules", at("many"), "NS/{name}/x", "--version", "1.0.0", "--registry", "HOST", "--quiet"}
+	oras := func(times int, what string, run func(program, bool) (cost, error), than string, other func() *exec.Cmd) work {
+		if t.oras == "" {
+			return work{what, times, run, "", nil}
+		}
+		return work{what, times, run, than, func() (cost, error) { return costOf(other()) }}
+	}
 	all = []work{
-		{"start of a command", 20, command(same, "--version"), "", nil},
+		oras(20, "start of a command", command(same, "--version"), "oras", func() *exec.Cmd { return exec.Command(t.oras, "version") }),
 		{"publish a version of a small module", 8, command(next, "publish", "module", at("many/m1"), "NS/m1/x", "1.0.0", "--registry", "HOST"), "", nil},
 		{"publish a module of 527 files, 5 MB", 3, command(next, large...), "parsing them once", besideOf("parse", at("configuration"))},
 		{"the same, already there", 3, command(same, large...), "zip", besideOf("zip", at("configuration"))},
 		{"publish 100 small modules of a repository", 3, command(next, many...), "", nil},
 		{"the same, already there", 3, command(same, many...), "", nil},
-		{"mirror 3 versions of a provider for 6 platforms, 360 MB, from one registry into another", 3, command(next, "mirror", "acme/large@>=1.0.0", "--from", "oci://HOST/from", "--allow-unsigned", "--default-host", "example.com", "--registry", "HOST/NS", "--quiet"), "", nil},
+		oras(3, "mirror 3 versions of a provider for 6 platforms, 360 MB, from one registry into another", command(next, "mirror", "acme/large@>=1.0.0", "--from", "oci://"+other, "--allow-unsigned", "--default-host", "example.com", "--registry", "HOST/NS", "--quiet"), "oras cp -r", func() *exec.Cmd {
+			return exec.Command("sh", "-ec", `for v in 1.0.0 1.1.0 1.2.0; do "$1" cp -r --from-plain-http --to-plain-http "$2/$5:$v" "$3/$4/$5:$v"; done`, "sh", t.oras, other, host(programs[0]), next(), "mirror/example.com/acme/large")
+		}),
 		{"state diff of two states of 44 MB", 3, command(same, "state", "diff", at("states/1.tfstate"), at("states/2.tfstate")), "encoding/json of both", besideOf("json", at("states"))},
 		{"state show of a state of 44 MB", 3, command(same, "state", "show", "HOST/state/large"), "", nil},
 		{"its page, the first of a server", 3, first("/ui/states/large/default"), "", nil},
@@ -168,12 +186,12 @@ func works(programs []program, t tools, scale int) (all []work, stop func(), err
 	if t.tofu == "" || scale > 1 {
 		return all, stop, nil
 	}
-	through, err := install(programs, t, servers)
+	through, err := installs(programs, t, servers)
 	if err != nil {
 		return nil, stop, err
 	}
 	more, err := plans(programs, t, func(p program) string { return servers[p.file].url })
-	return slices.Concat([]work{through}, more, all), stop, err // before a server starts again, elsewhere
+	return slices.Concat(through, more, all), stop, err // before a server starts again, elsewhere
 }
 
 // get requests a page.
@@ -199,30 +217,36 @@ func largeReadme() map[string]string {
 	return map[string]string{"main.tf": "variable \"x\" {}\n", "README.md": b.String()}
 }
 
-// writeMirror makes a filesystem mirror: packages of 20 MB, which do not compress.
+// writeMirror makes a filesystem mirror of packages that do not compress: 3 versions of a provider for
+// 6 platforms, and 8 providers of 50 MB for this one.
 func writeMirror(dir string, scale int) error {
-	dir = filepath.Join(dir, "example.com", "acme", "large")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for n := range 18 {
-		version, platform := fmt.Sprintf("1.%d.0", n/6), []string{"linux", "darwin", "freebsd"}[n%3]+[]string{"_amd64", "_arm64"}[n%2]
-		f, err := os.Create(filepath.Join(dir, "terraform-provider-large_"+version+"_"+platform+".zip"))
+	write := func(name, version, platform string, size int64) error {
+		dir := filepath.Join(dir, "example.com", "acme", name)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("terraform-provider-%s_%s_%s.zip", name, version, platform)))
 		if err != nil {
 			return err
 		}
 		z := zip.NewWriter(f)
-		h := &zip.FileHeader{Name: "terraform-provider-large_v" + version}
+		h := &zip.FileHeader{Name: "terraform-provider-" + name + "_v" + version}
 		h.SetMode(0o755)
 		w, err := z.CreateHeader(h)
 		if err == nil {
-			_, err = io.CopyN(w, rand.Reader, int64(20_000_000*scale))
+			_, err = io.CopyN(w, rand.Reader, size)
 		}
-		if err := errors.Join(err, z.Close(), f.Close()); err != nil {
-			return err
-		}
+		return errors.Join(err, z.Close(), f.Close())
 	}
-	return nil
+	var errs []error
+	for n := range 18 {
+		platform := []string{"linux", "darwin", "freebsd"}[n%3] + []string{"_amd64", "_arm64"}[n%2]
+		errs = append(errs, write("large", fmt.Sprintf("1.%d.0", n/6), platform, int64(20_000_000*scale)))
+	}
+	for n := range 8 {
+		errs = append(errs, write("big"+strconv.Itoa(n), "1.0.0", runtime.GOOS+"_"+runtime.GOARCH, 50_000_000))
+	}
+	return errors.Join(errs...)
 }
 
 // largeModule is a module of 31 folders with 17 files each.
@@ -303,27 +327,46 @@ func comma(n int) string {
 	return ","
 }
 
-// install is init of a root module with 30 modules through a warm server, beside a server that has
-// the same answers in memory.
-func install(programs []program, t tools, servers map[string]*server) (work, error) {
-	var root strings.Builder
+// installs are init of a root module with 30 modules, and of one with 8 providers of 50 MB, through a
+// warm server, beside a server that has the same answers in memory.
+func installs(programs []program, t tools, servers map[string]*server) ([]work, error) {
+	var modules, providers strings.Builder
 	for n := range 30 {
-		root.WriteString(fmt.Sprintf("module \"m%[1]d\" {\n  source  = \"okara.test/thirty/m%[1]d/x\"\n  version = \"1.0.0\"\n}\n", n))
+		fmt.Fprintf(&modules, "module \"m%[1]d\" {\n  source  = \"okara.test/thirty/m%[1]d/x\"\n  version = \"1.0.0\"\n}\n", n)
+	}
+	at := func(name string) string { return filepath.Join(programs[0].dir, name) }
+	if _, err := programs[0].command(false, "keys", "new", "--ed25519", "--dir", at("keys")); err != nil {
+		return nil, err
+	}
+	keys, err := filepath.Glob(at("keys/*.asc"))
+	if err != nil {
+		return nil, err
+	}
+	key := slices.DeleteFunc(keys, func(name string) bool { return strings.HasSuffix(name, ".pub.asc") })[0]
+	for n := range 8 {
+		fmt.Fprintf(&providers, "    big%[1]d = { source = \"okara.test/acme/big%[1]d\" }\n", n)
 	}
 	for _, p := range programs {
-		if _, err := p.command(false, "publish", "modules", filepath.Join(programs[0].dir, "many"), "thirty/{name}/x", "--version", "1.0.0", "--registry", strings.TrimPrefix(servers[p.file].url, "http://"), "--quiet"); err != nil {
-			return work{}, err
+		host := strings.TrimPrefix(servers[p.file].url, "http://")
+		_, err := p.command(false, "publish", "modules", at("many"), "thirty/{name}/x", "--version", "1.0.0", "--registry", host, "--quiet")
+		for n := range 8 {
+			if name := "big" + strconv.Itoa(n); err == nil {
+				_, err = p.command(false, "publish", "provider", at("mirror/example.com/acme/"+name), "acme/"+name, "1.0.0", "--sign-key", key, "--registry", host, "--quiet")
+			}
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	still := httptest.NewServer(&recording{of: func() string { return servers[programs[0].file].url }, answers: map[string]answer{}})
-	initialize := func(p program, url string) (cost, error) {
+	initialize := func(p program, url, root string) (cost, error) {
 		dir, err := os.MkdirTemp(p.dir, "init")
 		if err != nil {
 			return cost{}, err
 		}
 		defer os.RemoveAll(dir)
-		config := fmt.Sprintf("host \"okara.test\" {\n  services = { \"modules.v1\" = \"%s/v1/modules/\" }\n}\n", url)
-		if err := writeTree(dir, map[string]string{"main.tf": root.String(), "cli.tfrc": config}); err != nil {
+		config := fmt.Sprintf("host \"okara.test\" {\n  services = {\n    \"modules.v1\" = \"%[1]s/v1/modules/\"\n    \"providers.v1\" = \"%[1]s/v1/providers/\"\n  }\n}\n", url)
+		if err := writeTree(dir, map[string]string{"main.tf": root, "cli.tfrc": config}); err != nil {
 			return cost{}, err
 		}
 		cmd := exec.Command(t.tofu, "init")
@@ -331,7 +374,12 @@ func install(programs []program, t tools, servers map[string]*server) (work, err
 		cmd.Env = append(os.Environ(), "CHECKPOINT_DISABLE=1", "TF_INPUT=0", "TF_CLI_CONFIG_FILE="+filepath.Join(dir, "cli.tfrc"))
 		return costOf(cmd)
 	}
-	return work{"init of a root module with 30 modules", 5, func(p program, _ bool) (cost, error) { return initialize(p, servers[p.file].url) }, "a web server with the same answers", func() (cost, error) { return initialize(programs[0], still.URL) }}, nil
+	var all []work
+	for _, w := range [][2]string{{"30 modules", modules.String()}, {"8 providers of 50 MB", "terraform {\n  required_providers {\n" + providers.String() + "  }\n}\n"}} {
+		all = append(all, work{"init of a root module with " + w[0], 5, func(p program, _ bool) (cost, error) { return initialize(p, servers[p.file].url, w[1]) },
+			"a web server with the same answers", func() (cost, error) { return initialize(programs[0], still.URL, w[1]) }})
+	}
+	return all, nil
 }
 
 // recording answers as another server did at the first request of a path.
@@ -380,6 +428,10 @@ func (s *recording) find(r *http.Request) (answer, error) {
 	own := func(text string) string { return strings.ReplaceAll(text, of, "http://"+r.Host) }
 	if at := resp.Header.Get("X-Terraform-Get"); at != "" {
 		resp.Header.Set("X-Terraform-Get", own(at))
+	}
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") { // addresses of a provider's packages
+		body = []byte(own(string(body)))
+		resp.Header.Del("Content-Length")
 	}
 	s.answers[key] = answer{resp.StatusCode, resp.Header, body}
 	return s.answers[key], err

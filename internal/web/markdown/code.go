@@ -41,7 +41,7 @@ func (c *codeRenderer) renderBlock(w util.BufWriter, src []byte, n ast.Node, ent
 	if string(f.Language(src)) == "mermaid" { // drawing it takes a browser and scripts
 		_, _ = w.WriteString("<p><em>Mermaid diagram, as text:</em></p>\n") // writes to memory do not fail
 	}
-	if by := lexerOf(string(f.Language(src)), b.String()); by != nil && writeColored(w, by, b.String()) == nil {
+	if by := lexerOf(string(f.Language(src)), b.String()); by != nil && writeColored(w, by, b.String(), blockFormat()) == nil {
 		return ast.WalkSkipChildren, nil
 	}
 	_, err := w.WriteString("<pre><code>" + html.EscapeString(b.String()) + "</code></pre>\n")
@@ -73,18 +73,27 @@ func longLine(text string, limit int) bool {
 	return false
 }
 
-func writeColored(w io.Writer, by chroma.Lexer, code string, o ...chromahtml.Option) error {
+// A formatter works out its style once, which takes longer than most blocks of code. Colors are in app.css.
+var (
+	blockFormat = sync.OnceValue(func() *chromahtml.Formatter { return chromahtml.New(chromahtml.WithClasses(true)) })
+	fileFormat  = sync.OnceValue(func() *chromahtml.Formatter {
+		return chromahtml.New(chromahtml.WithClasses(true), chromahtml.WithLineNumbers(true), chromahtml.WithLinkableLineNumbers(true, "L"))
+	})
+	classes = sync.OnceValue(func() *chroma.Style { return chroma.MustNewStyle("classes", nil) })
+)
+
+func writeColored(w io.Writer, by chroma.Lexer, code string, format *chromahtml.Formatter) error {
 	tokens, err := by.Tokenise(nil, code)
 	if err != nil {
 		return err
 	}
-	return chromahtml.New(append(o, chromahtml.WithClasses(true))...).Format(w, chroma.MustNewStyle("classes", nil), tokens) // colors are in app.css
+	return format.Format(w, classes(), tokens)
 }
 
 // colorCode renders highlighted code, or plain code if no lexer fits.
 func colorCode(code, language string) Rendered {
 	var b strings.Builder
-	if by := lexerOf(language, code); by == nil || writeColored(&b, by, code) != nil {
+	if by := lexerOf(language, code); by == nil || writeColored(&b, by, code, blockFormat()) != nil {
 		return asWritten(code)
 	}
 	return Rendered{HTML: template.HTML(strings.Replace(b.String(), "<pre", `<pre tabindex="0"`, 1))} // the formatter escapes
@@ -101,7 +110,7 @@ func numberLines(code, language string) Rendered {
 		by = newLexer("")
 	}
 	var b strings.Builder
-	if writeColored(&b, by, code, chromahtml.WithLineNumbers(true), chromahtml.WithLinkableLineNumbers(true, "L")) != nil {
+	if writeColored(&b, by, code, fileFormat()) != nil {
 		return asWritten(code)
 	}
 	return Rendered{HTML: template.HTML(b.String())} // the formatter escapes
