@@ -215,7 +215,7 @@ func (s *templates) show(r *site.Request) (*site.Page, error) {
 		body.Share = body.Launch + "?" + fill.Encode()
 	}
 	return &site.Page{
-		Template: "template.html", Title: titleOf(t), Crumbs: []site.Link{{Text: "Launch", Href: "templates"}}, Command: "okara instance template show " + t.Name, Body: body,
+		Template: "template.html", Star: "templates/" + t.Name, Title: titleOf(t), Crumbs: []site.Link{{Text: "Launch", Href: "templates"}}, Command: "okara instance template show " + t.Name, Body: body,
 	}, nil
 }
 

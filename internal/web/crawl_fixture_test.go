@@ -249,5 +249,5 @@ func (v *visitor) crawl(t *testing.T) map[string]answer {
 
 // isForm reports whether a path accepts only forms and has no page.
 func isForm(path string) bool {
-	return path == "/ui/theme" || path == "/ui/logout" || strings.HasSuffix(path, "/pause") || strings.HasSuffix(path, "/resume")
+	return path == "/ui/theme" || path == "/ui/star" || path == "/ui/logout" || strings.HasSuffix(path, "/pause") || strings.HasSuffix(path, "/resume")
 }

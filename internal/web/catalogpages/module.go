@@ -212,7 +212,7 @@ func (s *modules) show(r *site.Request) (*site.Page, error) {
 		summary = catalog.FirstWords(x.d.Root.Readme.Text)
 	}
 	return &site.Page{
-		Template: "module.html", Summary: summary, Title: titleOfTab(body.versionBody, "readme", strings.TrimSuffix(r.PathValue("path"), "/")), Body: body,
+		Template: "module.html", Star: "modules/" + body.Address, Summary: summary, Title: titleOfTab(body.versionBody, "readme", strings.TrimSuffix(r.PathValue("path"), "/")), Body: body,
 		Crumbs:  []site.Link{{Text: "Catalog"}, {Text: x.m.Namespace, Href: "modules/" + x.m.Namespace}},
 		Also:    []site.Link{{Text: "All versions", Href: body.Item + "/versions"}, {Text: "Compare versions", Href: body.Item + "/compare"}, {Text: "Downloads", Href: body.Item + "/downloads"}},
 		Command: commandFor(body.Tab, x.m.String()+"@"+x.v.String()),

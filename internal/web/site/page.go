@@ -37,6 +37,7 @@ type Page struct {
 	Key      string // of the forms that change something, from [Clock.NewKey]; "": no such forms
 	Also     []Link // related pages
 	Refresh  bool   // without script, the page is reloaded every few seconds
+	Star     string // path of what can be starred here; "": nothing
 
 	OwnSearch bool // the page has a search field, so the frame has none
 	Body      any
@@ -52,6 +53,7 @@ type Page struct {
 	Who     string    // the user that is logged in; "": none
 	Login   bool      // login is possible
 	Theme   string    // light, dark or ""
+	Stars   []Link    // what the browser has starred
 	Version string
 	Replica string // machine that made the page; only for users that are logged in
 	Assets  assetNames
@@ -201,6 +203,7 @@ func (s *site) sendPage(w http.ResponseWriter, r *Request, p *Page) error {
 	p.Version = s.o.Version
 	p.Assets = s.assets.names
 	p.Theme = s.theme(r.Request)
+	p.Stars = s.stars(r.Request)
 	s.fillCaller(r, p)
 	p.Message = s.takeMessage(r)
 	p.Menu = r.Menu()

@@ -84,7 +84,8 @@ func New(o Options) (http.Handler, error) {
 			set.Routes(r)
 		}
 	}
-	r.Form("POST /ui/theme", NoRight, s.setTheme) // changes only a cookie
+	r.Form("POST /ui/theme", NoRight, s.setTheme) // these two change only a cookie
+	r.Form("POST /ui/star", NoRight, s.setStar)
 	r.mux.Handle("GET /ui/assets/{hash}/{file}", s.wrapLimits(s.sendAsset))
 	r.mux.Handle("GET /favicon.ico", s.wrapLimits(s.sendIcon))
 	r.Open("/ui/", func(*Request) (*Page, error) { return nil, NotFound("page not found") })

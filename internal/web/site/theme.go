@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// themeAge is how long a browser keeps the theme that the user chose.
-const themeAge = 365 * 24 * time.Hour
+// choiceAge is how long a browser keeps what the user chose.
+const choiceAge = 365 * 24 * time.Hour
 
-// themeCookie returns the cookie with the theme. Its attributes are those of a session
+// choiceCookie returns the cookie with a choice. Its attributes are those of a session
 // cookie; a negative age deletes it.
-func (s *site) themeCookie(r *http.Request, value string, age time.Duration) *http.Cookie {
+func (s *site) choiceCookie(r *http.Request, name, value string, age time.Duration) *http.Cookie {
 	if sessions := s.o.Kit.Guard.Sessions(); sessions != nil {
-		return sessions.Cookie(r, "theme", value, age)
+		return sessions.Cookie(r, name, value, age)
 	}
-	return &http.Cookie{Name: "okara-theme", Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(age / time.Second)}
+	return &http.Cookie{Name: "okara-" + name, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(age / time.Second)}
 }
 
 func (s *site) theme(r *http.Request) string {
-	all := r.CookiesNamed(s.themeCookie(r, "", 0).Name)
+	all := r.CookiesNamed(s.choiceCookie(r, "theme", "", 0).Name)
 	if len(all) != 1 || all[0].Value != "light" && all[0].Value != "dark" {
 		return ""
 	}
@@ -30,11 +30,11 @@ func (s *site) theme(r *http.Request) string {
 // setTheme stores the theme and redirects to the page of the form.
 func (s *site) setTheme(r *Request, f *Form) (*Answer, error) {
 	value := f.Get("theme")
-	age := themeAge
+	age := choiceAge
 	if value != "light" && value != "dark" {
 		value = ""
 		age = -time.Second
 	}
-	r.SetCookie(s.themeCookie(r.Request, value, age))
+	r.SetCookie(s.choiceCookie(r.Request, "theme", value, age))
 	return &Answer{To: Back(f.Get("return"))}, nil
 }

@@ -64,3 +64,40 @@ func TestThemeCookie(t *testing.T) {
 		})
 	}
 }
+
+// TestStars keeps what a browser has starred, and nothing that is not a page.
+func TestStars(t *testing.T) {
+	guard := must.Get(access.New(access.Options{}))(t)
+	pages := must.Get(New(Options{Kit: service.New(service.Options{Guard: guard, Logger: slog.New(slog.DiscardHandler)}), Now: time.Now}))(t)
+	kept := ""
+	star := func(path string) int {
+		r := httptest.NewRequest(http.MethodPost, "/ui/star", strings.NewReader("path="+path))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Cookie", kept)
+		w := httptest.NewRecorder()
+		pages.ServeHTTP(w, r)
+		if set := w.Result().Cookies(); len(set) == 1 {
+			kept = set[0].Name + "=" + set[0].Value
+		}
+		return w.Code
+	}
+	for _, path := range []string{"modules/net/vpc/aws", "templates/lab/vm", "modules/net/dns/aws", "modules/net/vpc/aws"} {
+		if code := star(path); code != http.StatusSeeOther {
+			t.Errorf("star %s: status %d", path, code)
+		}
+	}
+	if want := "okara-stars=modules/net/dns/aws|templates/lab/vm"; kept != want {
+		t.Errorf("the cookie is %s, want %s", kept, want)
+	}
+	for _, path := range []string{"modules/net/vpc", "templates/../x", "modules/a/b/c|d", "https://example.com/x", ""} {
+		if code := star(path); code != http.StatusBadRequest {
+			t.Errorf("star %q: status %d", path, code)
+		}
+	}
+	for n := range maxStars + 5 {
+		star("templates/lab/t" + strings.Repeat("x", n))
+	}
+	if got := strings.Count(kept, "|") + 1; got != maxStars {
+		t.Errorf("%d stars are kept, want %d", got, maxStars)
+	}
+}

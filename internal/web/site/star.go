@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package site
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+// maxStars is the number of stars that a browser keeps, all in one cookie; the oldest goes first.
+const maxStars = 20
+
+// starPath matches what can have a star: the page of a module or of a template.
+var starPath = text.Pattern(`^(modules(/[0-9A-Za-z_-]{1,64}){3}|templates(/[0-9A-Za-z_-]{1,64}){2})$`)
+
+// stars returns what the browser has starred, the newest first. Whoever opens one needs the right to
+// see it.
+func (s *site) stars(r *http.Request) (all []Link) {
+	for _, c := range r.CookiesNamed(s.choiceCookie(r, "stars", "", 0).Name) {
+		for path := range strings.SplitSeq(c.Value, "|") {
+			if _, name, _ := strings.Cut(path, "/"); len(all) < maxStars && starPath().MatchString(path) {
+				all = append(all, Link{Text: name, Href: path})
+			}
+		}
+	}
+	return all
+}
+
+// setStar adds or removes a star and redirects to its page.
+func (s *site) setStar(r *Request, f *Form) (*Answer, error) {
+	path := f.Get("path")
+	if !starPath().MatchString(path) {
+		return nil, BadForm("not a module or a template")
+	}
+	var paths []string
+	for _, l := range s.stars(r.Request) {
+		paths = append(paths, l.Href)
+	}
+	if i := slices.Index(paths, path); i >= 0 {
+		paths = slices.Delete(paths, i, i+1)
+	} else {
+		paths = slices.Insert(paths, 0, path)
+	}
+	r.SetCookie(s.choiceCookie(r.Request, "stars", strings.Join(paths[:min(len(paths), maxStars)], "|"), choiceAge))
+	return &Answer{To: path}, nil
+}
+
+// IsStarred reports whether the browser has starred what the page is about.
+func (p *Page) IsStarred() bool {
+	return slices.ContainsFunc(p.Stars, func(l Link) bool { return l.Href == p.Star })
+}
