@@ -171,7 +171,7 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifes
 	m.Run = runPage(l.x.info.Info)
 	m.Parent = parent.Manifest.Digest.String()
 	m.ParentN = parent.N
-	blob, ok, err := l.s.vault.storeState(ctx, state, m)
+	blob, ok, err := l.s.vault.storeState(ctx, state, m, l.s.vault.usageOf(ctx, state, parent))
 	if err != nil {
 		return c, err
 	}

@@ -170,10 +170,12 @@ func (s *Store) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]by
 	return state, newVersion(sm), err
 }
 
-// storeState encodes a state for the place in m, fills the rest of m and returns the blob, if any.
-func (s *vault) storeState(ctx context.Context, state []byte, m *format.StateManifest) (oci.Blob, bool, error) {
+// storeState encodes a state and its usage for the place in m, fills the rest of m and returns the
+// blob, if any.
+func (s *vault) storeState(ctx context.Context, state []byte, m *format.StateManifest, usage []byte) (oci.Blob, bool, error) {
 	m.Layer = oci.Descriptor{}
 	m.Envelope = nil
+	m.Usage = ""
 	m.SHA256 = ""
 	m.Origin = format.StateOrigin{Repository: s.repo.Name(), Workspace: m.Workspace, Version: m.N, Fence: m.Fence, Parent: m.Parent}
 	if m.Empty && s.o.Sealer == nil {
@@ -187,7 +189,10 @@ func (s *vault) storeState(ctx context.Context, state []byte, m *format.StateMan
 	m.Layer = blob.Descriptor
 	m.Envelope = e.envelope
 	m.SHA256 = blob.Digest.Encoded()
-	return blob, true, nil
+	if !m.Empty {
+		m.Usage, err = s.encodeUsage(ctx, usage, isSealed(*m) || EncryptedByTool(state), m.Origin)
+	}
+	return blob, true, err
 }
 
 // sealTakeover prepares the first version of a takeover: the head's content, sealed again, since a
@@ -241,25 +246,25 @@ func (x *session) renew(ctx context.Context, head format.StateManifest, m *forma
 	}
 	var kept error
 	_, err := s.vault.view(ctx, head, 0, func(state []byte, _ Version) error {
-		kept = x.keepContent(ctx, state, m, c)
+		kept = x.keepContent(ctx, state, m, c, s.vault.usageIn(ctx, head))
 		return nil
 	})
 	switch {
 	case unsealed && errors.Is(err, ErrUnsealed):
 		return nil
 	case errors.Is(err, oci.ErrNotFound):
-		return x.keepContent(ctx, nil, m, c)
+		return x.keepContent(ctx, nil, m, c, nil)
 	case err != nil:
 		return err
 	}
 	return kept
 }
 
-func (x *session) keepContent(ctx context.Context, state []byte, m *format.StateManifest, c *content) error {
+func (x *session) keepContent(ctx context.Context, state []byte, m *format.StateManifest, c *content, usage []byte) error {
 	h := readHead(state)
 	m.Lineage = h.lineage
 	m.Serial = h.serial
-	blob, ok, err := x.s.vault.storeState(ctx, state, m)
+	blob, ok, err := x.s.vault.storeState(ctx, state, m, usage)
 	if err != nil || !ok {
 		return err
 	}

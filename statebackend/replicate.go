@@ -313,7 +313,7 @@ func (c copier) resealVersion(ctx context.Context, n int64) error {
 		}
 		m.Parent = d.Digest.String()
 	}
-	blob, _, err := c.dst.vault.storeState(ctx, state, &m)
+	blob, _, err := c.dst.vault.storeState(ctx, state, &m, c.src.vault.usageIn(ctx, m))
 	if err != nil {
 		return err
 	}
@@ -440,7 +440,7 @@ func rekeyVersion(ctx context.Context, l *Lock, n int64) error {
 		return fmt.Errorf("it was encrypted for %s: %w", m.Origin.Repository, ErrReplica)
 	}
 	old := m.Manifest
-	blob, _, err := l.s.vault.storeState(ctx, state, &m)
+	blob, _, err := l.s.vault.storeState(ctx, state, &m, l.s.vault.usageIn(ctx, m))
 	if err != nil {
 		return err
 	}

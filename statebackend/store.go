@@ -42,6 +42,9 @@ type Options struct {
 	Now           func() time.Time
 	Uptime        func() time.Duration // the clock by which a holder measures the age of its lease; nil: [Uptime]
 	NewID         func() string
+	// Usage returns the document of what a state to be written was made of, recorded with its
+	// version; nil: none. before is the document of the version before, nil if none or sealed.
+	Usage func(state, before []byte) []byte
 	// Claim returns what a claim says of the holder, again for each heartbeat; nil: Lock's info.
 	Claim func(tag string, info LockInfo) LockInfo
 	// Maker returns who made the claim under a tag, for a server that has the registry; named, or
@@ -227,16 +230,22 @@ func (s *catalog) headsIn(ctx context.Context, tags []string) ([]Head, error) {
 
 // fetchHead reads a workspace's newest version. No name: no state; with a digest: something else.
 func (s *catalog) fetchHead(ctx context.Context, t format.StateTag) (Head, error) {
+	h, _, err := s.fetchManifest(ctx, t)
+	return h, err
+}
+
+// fetchManifest is fetchHead with the manifest, if it is a state's.
+func (s *catalog) fetchManifest(ctx context.Context, t format.StateTag) (Head, format.StateManifest, error) {
 	m, err := s.manifests.repo.Fetch(ctx, t.String())
 	if errors.Is(err, oci.ErrNotFound) { // an unreadable version is still shown
-		return Head{s.manifests.workspaceOf(ctx, t.Fragment), Version{N: t.N}}, nil
+		return Head{s.manifests.workspaceOf(ctx, t.Fragment), Version{N: t.N}}, format.StateManifest{}, nil
 	}
 	if err != nil {
-		return Head{}, err
+		return Head{}, format.StateManifest{}, err
 	}
 	sm, err := format.ParseState(m)
 	if err != nil {
-		return Head{"", Version{N: t.N, Digest: m.Digest.String()}}, nil // not a state, though its tag looks like one
+		return Head{"", Version{N: t.N, Digest: m.Digest.String()}}, sm, nil // not a state, though its tag looks like one
 	}
 	if !nameOf(t.Fragment, sm.Workspace) {
 		sm.Workspace = t.Fragment
@@ -245,10 +254,10 @@ func (s *catalog) fetchHead(ctx context.Context, t format.StateTag) (Head, error
 	v.Current = true
 	if sm.Empty {
 		if _, _, err := s.vault.readState(ctx, sm, 0); errors.Is(err, oci.ErrNotFound) {
-			return Head{}, nil // opened first, since a forged manifest must not hide a state
+			return Head{}, sm, nil // opened first, since a forged manifest must not hide a state
 		}
 	}
-	return Head{sm.Workspace, v}, nil
+	return Head{sm.Workspace, v}, sm, nil
 }
 
 // nameOf checks the workspace name of a fragment: any account that may write can forge annotations.

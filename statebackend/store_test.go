@@ -206,7 +206,7 @@ func TestRequestCounts(t *testing.T) {
 			c := &ocitest.Count{}
 			tc.q.NoSinglePost = true
 			host := ocitest.New(t, tc.q)
-			s := newStore(t, host, c, statebackend.Options{Compression: "none"})
+			s := newStore(t, host, c, statebackend.Options{Compression: "none", Usage: countUsage("")})
 			apply := func(i int, size int) (lock, get, put, unlock map[string]int) {
 				l := mustLock(t, s, "prod", fmt.Sprint(i))
 				lock = c.Take()
@@ -243,7 +243,7 @@ func TestRequestCounts(t *testing.T) {
 			if got := sum(put); got != 3 {
 				t.Errorf("put of the same bytes: %v", put)
 			}
-			s = newStore(t, host, c, statebackend.Options{Compression: "none"}) // like another process
+			s = newStore(t, host, c, statebackend.Options{Compression: "none", Usage: countUsage("")}) // like another process
 			lock, get, put, unlock = apply(5, 64<<10)
 			if got := sum(lock) + sum(get) + sum(put) + sum(unlock); got > tc.cold {
 				t.Errorf("one apply of a new process: %d requests, want at most %d: %v %v %v %v", got, tc.cold, lock, get, put, unlock)

@@ -47,7 +47,7 @@ version that another key decrypts: from then on the state is encrypted with the 
 			}
 			var v statebackend.Version
 			if err := s.Hold(cmd.Context(), ws, statebackend.NewLockInfo(fmt.Sprintf("restore of version %d", n), reg.UserAgent()), func(l *statebackend.Lock) error {
-				v, err = l.Restore(cmd.Context(), old, lostKey)
+				v, err = l.Restore(statebackend.WithUsageOf(cmd.Context(), s, ws, n), old, lostKey)
 				return closedHead(err, old, lostKey)
 			}); err != nil {
 				return err

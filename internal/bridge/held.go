@@ -33,6 +33,7 @@ type HeldOptions struct {
 	Persist    time.Duration
 	Stored     func(v statebackend.Version, state []byte) // state must not be changed
 	Failed     func(error)
+	Usage      func(state, before []byte) []byte // what is recorded with a state; nil: nothing
 }
 
 // HeldServer serves a state to commands of a tool, under a lock that its owner holds.
@@ -51,7 +52,7 @@ func ServeHeld(ctx context.Context, o HeldOptions) (*HeldServer, error) {
 		AccessKey: key, Repositories: []string{o.Repository}, Taken: o.Lock, Persist: o.Persist, Stored: o.Stored,
 		Failed: o.Failed, TempDir: o.Temp,
 	})}
-	server, err := httpserve.Listen(httpserve.Options{Addr: "127.0.0.1:0", Handler: h.facade})
+	server, err := httpserve.Listen(httpserve.Options{Addr: "127.0.0.1:0", Handler: recordUsage(h.facade, o.Usage)})
 	if err != nil {
 		return nil, fmt.Errorf("serving the state: %w", err)
 	}

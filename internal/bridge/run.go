@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/lease"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/usage"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
@@ -134,7 +135,8 @@ func (o Options) serveCommand(ctx context.Context) (res Result, err error) {
 		Failed:       func(err error) { failures.addError(err) },
 		Logger:       o.Logger,
 	})
-	server, err := httpserve.Listen(httpserve.Options{Addr: "127.0.0.1:0", Handler: facade})
+	root := usage.Root{Dir: o.Config.Dir, DataDir: backendblock.DataDir(o.Config.Dir, o.Getenv), ParseLock: ParseLock, Getenv: o.Getenv}
+	server, err := httpserve.Listen(httpserve.Options{Addr: "127.0.0.1:0", Handler: recordUsage(facade, root.Record())})
 	if err != nil {
 		return res, fmt.Errorf("serving the state: %w", err)
 	}

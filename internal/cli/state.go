@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/usage"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -20,7 +21,7 @@ type KeyFlags struct {
 // StateOptions returns the options of a store: those of a backend block without further
 // arguments, with the keys of the command line.
 func (f *KeyFlags) StateOptions(a *App) (statebackend.Options, error) {
-	o := statebackend.Options{Tool: a.UserAgent(), Logger: a.WarnLogger(), StrictReads: true}
+	o := statebackend.Options{Tool: a.UserAgent(), Logger: a.WarnLogger(), StrictReads: true, Usage: usage.RecordState(a.Getenv)}
 	_, o.Primary, _ = strings.Cut(cmp.Or(f.Primary, a.Getenv("OKARA_STATE_PRIMARY")), "/") // without the host
 	keys := append(strings.Fields(a.Getenv("OKARA_STATE_KEYS")), f.Keys...)
 	identities := append(strings.Fields(a.Getenv("OKARA_STATE_IDENTITIES")), f.Identities...)

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/internal/usage"
 	"github.com/seed-141914ff/okara/internal/web/markdown"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
@@ -126,7 +127,9 @@ func (s *Settings) openBackend(o *Options, env Env) (back backend, err error) {
 	if o.States, err = s.states(back, env); err != nil {
 		return back, err
 	}
-	o.Stores = newStateStores(back, env.States, env.Log).storeNamed
+	kept := env.States
+	kept.Usage = usage.RecordState(env.Getenv) // a client sends only the state
+	o.Stores = newStateStores(back, kept, env.Log).storeNamed
 	if o.Keys, err = s.linkKeys(archiveKey); err != nil {
 		return back, err
 	}

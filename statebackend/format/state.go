@@ -22,6 +22,8 @@ import (
 const (
 	ArtifactState = "application/vnd.opentofu.state.v1"
 	MediaState    = "application/vnd.opentofu.statefile.v1"
+	// MediaUsage is the type of the document in StateManifest.Usage.
+	MediaUsage = "application/vnd.okara.usage.v1+json"
 )
 
 // Annotations of a stored state.
@@ -41,6 +43,7 @@ const (
 	annStateCaller        = "vnd.okara.state.caller"
 	annStateOperation     = "vnd.okara.state.operation"
 	annStateRun           = "vnd.okara.state.run"
+	annStateUsage         = "vnd.okara.state.usage"
 	AnnStateEmpty         = "vnd.okara.state.empty"
 	annStateDeleted       = "vnd.okara.state.deleted"
 
@@ -209,6 +212,7 @@ type StateManifest struct {
 	Caller    string // of the server through which it was written; "": none, or unknown
 	Operation string // of that lock; OperationTakeover for the seal of a takeover
 	Run       string // page of the CI job or run that held the lock; "": unknown
+	Usage     string // what the state was made of, see MediaUsage; "": not recorded
 	Created   time.Time
 	Empty     bool // no state yet, or the workspace was deleted
 	Deleted   bool
@@ -249,6 +253,7 @@ func NewStateManifest(s StateManifest) (oci.Manifest, error) {
 		annStateCaller:            s.Caller,
 		annStateOperation:         s.Operation,
 		annStateRun:               s.Run,
+		annStateUsage:             s.Usage,
 		ocispec.AnnotationCreated: s.Created.UTC().Format(time.RFC3339Nano),
 	}
 	if s.ParentN > 0 {
@@ -294,6 +299,7 @@ func ParseState(m oci.Manifest) (StateManifest, error) {
 		Caller:    text.Line(ann[annStateCaller]),
 		Operation: text.Line(ann[annStateOperation]),
 		Run:       text.Line(ann[annStateRun]),
+		Usage:     ann[annStateUsage],
 		Created:   n.readTime(ocispec.AnnotationCreated),
 		Empty:     ann[AnnStateEmpty] == "true",
 		Deleted:   ann[annStateDeleted] == "true",

@@ -262,6 +262,7 @@ func (s versionWrites) restore(r *http.Request, g access.Grant, p workspaceRef, 
 		return v, absentState(p, n, err)
 	}
 	restored := fmt.Sprintf("restore of version %d", n)
+	ctx = statebackend.WithUsageOf(ctx, at.store, at.workspace, n)
 	err = at.store.Resumed(ctx, at.workspace, lock, func(l *statebackend.Lock) (err error) {
 		v, err = l.Restore(ctx, old, false)
 		return err

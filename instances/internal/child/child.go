@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/usage"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -243,7 +245,7 @@ func (c *child) runAttempt(ctx context.Context) (err error) {
 	err = c.dir.Fill(profileFolder, func(dir string) (err error) {
 		server, err = bridge.ServeHeld(ctx, bridge.HeldOptions{
 			Lock: c.lock, Repository: spec.Repository, Dir: dir, Shown: string(c.dir.Inside(profileFolder)), Temp: c.Order.Scratch,
-			Persist: c.pace.persist, Stored: c.wasStored, Failed: c.recordFailure,
+			Persist: c.pace.persist, Stored: c.wasStored, Failed: c.recordFailure, Usage: c.recorder(p.module),
 		})
 		return err
 	})
@@ -256,6 +258,16 @@ func (c *child) runAttempt(ctx context.Context) (err error) {
 		storeOwnErrored(ctx, c)
 	}()
 	return runSteps(ctx, c, p)
+}
+
+// recorder returns what is recorded with each state: what init found for the root module.
+func (c *child) recorder(module string) func(state, before []byte) []byte {
+	dir := path.Join(sandbox.Tool, module)
+	source := c.Order.Spec.Source
+	return usage.Root{
+		Called: []usage.Module{{Source: source.Module, Version: source.Version, Digest: source.Digest}},
+		Dir:    dir, DataDir: path.Join(dir, ".terraform"), ParseLock: bridge.ParseLock, Read: c.dir.Read, Getenv: c.Getenv,
+	}.Record()
 }
 
 // written is a state as it was stored.

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/usage"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -109,6 +110,9 @@ func (p *okara) openOptions() (backendblock.OpenOptions, error) {
 	t, err := httpserve.Transport(tls)
 	return backendblock.OpenOptions{
 		Client: oci.Options{Credential: p.resolver.Credential, Rejected: p.resolver.Rejected, Transport: t, UserAgent: p.toolName()},
-		TLS:    tls, State: statebackend.Options{Tool: p.toolName(), Logger: p.logger},
+		TLS:    tls, State: statebackend.Options{
+			Tool: p.toolName(), Logger: p.logger, // the tool's own folder is that of this process
+			Usage: usage.Root{Dir: ".", DataDir: backendblock.DataDir(".", os.Getenv), Getenv: os.Getenv}.Record(),
+		},
 	}, err
 }

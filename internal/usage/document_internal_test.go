@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package usage
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/must"
+)
+
+const modulesJSON = `{"Modules":[
+ {"Key":"","Source":"","Dir":"."},
+ {"Key":"vpc","Source":"registry.example.com/net/vpc/aws","Version":"5.0.1","Dir":".terraform/modules/vpc"},
+ {"Key":"vpc.subnets","Source":"./modules/subnets","Dir":".terraform/modules/vpc/modules/subnets"},
+ {"Key":"vpc2","Source":"registry.example.com/net/vpc/aws","Version":"5.0.1","Dir":".terraform/modules/vpc2"},
+ {"Key":"own","Source":"./modules/own","Dir":"modules/own"},
+ {"Key":"own.deep","Source":"../deep","Dir":"modules/deep"},
+ {"Key":"shared","Source":"../shared","Dir":"../shared"},
+ {"Key":"abs","Source":"/home/alice/mod","Dir":"/home/alice/mod"},
+ {"Key":"file","Source":"git::file:///home/alice/mod","Dir":".terraform/modules/file"},
+ {"Key":"git","Source":"git::https://alice:s3cret@git.example.com/infra/dns.git//sub?ref=v1.2.0&sshkey=c2VjcmV0","Dir":".terraform/modules/git/sub"},
+ {"Key":"oci","Source":"oci://registry.example.com/okara/modules/app/site/aws?tag=2.0.0&digest=sha256:abc","Dir":".terraform/modules/oci"}
+]}`
+
+const lockText = "provider \"registry.opentofu.org/hashicorp/null\" {\n"
+
+func rootOf(list string) Root {
+	return Root{
+		Dir: "root", DataDir: "root/.terraform", Getenv: func(name string) string {
+			return map[string]string{"GITHUB_SERVER_URL": "https://git.example.com", "GITHUB_REPOSITORY": "infra/shop", "GITHUB_SHA": "0123abc"}[name]
+		},
+		ParseLock: func([]byte) ([]Provider, error) {
+			return []Provider{{Source: "registry.opentofu.org/hashicorp/null", Version: "3.2.0", Constraints: "~> 3.0", Hash: "h1:x"}, {Source: "not a provider"}}, nil
+		},
+		Read: func(name string, _ int64) ([]byte, error) {
+			switch {
+			case strings.HasSuffix(name, "modules.json"):
+				return []byte(list), nil
+			case strings.HasSuffix(name, ".lock.hcl"):
+				return []byte(lockText), nil
+			}
+			return nil, fs.ErrNotExist
+		},
+	}
+}
+
+// TestCollect: no secret and no path of the machine is in a document.
+func TestCollect(t *testing.T) {
+	b := rootOf(modulesJSON).Record()(nil, nil)
+	for _, secret := range []string{"alice", "s3cret", "sshkey", "c2VjcmV0", "home", "shared"} {
+		if strings.Contains(string(b), secret) {
+			t.Errorf("%q is in %s", secret, b)
+		}
+	}
+	d := must.Get(Parse(b))(t)
+	var got []string
+	for _, m := range d.Modules {
+		got = append(got, m.Source+" "+m.Version+" "+m.Digest+" "+strings.Join(m.Paths, ","))
+	}
+	must.Equal(t, "modules", strings.Join(got, "\n"), strings.Join([]string{
+		"./modules/deep   own.deep",
+		"./modules/own   own",
+		"git::https://git.example.com/infra/dns.git//sub?ref=v1.2.0   git",
+		"oci://registry.example.com/okara/modules/app/site/aws?digest=sha256%3Aabc&tag=2.0.0  sha256:abc oci",
+		"registry.example.com/net/vpc/aws 5.0.1  vpc,vpc2",
+	}, "\n"))
+	must.Equal(t, "providers", fmt.Sprint(len(d.Providers))+d.Providers[0].Version+d.Providers[0].Hash, "13.2.0h1:x")
+	must.Equal(t, "commit", d.Repository+"@"+d.Commit, "https://git.example.com/infra/shop@0123abc")
+	must.Equal(t, "recorded", d.Recorded, Partial) // some modules are left out
+	must.Equal(t, "oci", d.Modules[3].Address(), "app/site/aws")
+}
+
+// TestSince: what stays in use keeps its date; what comes anew gets another.
+func TestSince(t *testing.T) {
+	first := must.Get(Parse(rootOf(`{"Modules":[{"Key":"a","Source":"h.example/n/a/x","Version":"1.0.0"}]}`).Record()(nil, nil)))(t)
+	must.Equal(t, "recorded", first.Recorded, Complete)
+	old := first.Modules[0].Since.AddDate(0, -1, 0)
+	first.Modules[0].Since = old
+	next := must.Get(Parse(rootOf(`{"Modules":[{"Key":"b","Source":"h.example/n/a/x","Version":"1.0.0"},{"Key":"c","Source":"h.example/n/a/x","Version":"1.1.0"}]}`).Record()(nil, first.Encode())))(t)
+	if !next.Modules[0].Since.Equal(old) || !next.Modules[1].Since.After(old) {
+		t.Errorf("since: %+v", next.Modules)
+	}
+}
+
+// TestHostile: a list that somebody prepared makes no large, and no unreadable document.
+func TestHostile(t *testing.T) {
+	var many []string
+	for i := range 20_000 {
+		many = append(many, fmt.Sprintf(`{"Key":"k%d.%s","Source":"h.example/n/m%d/x%d//%s","Version":"1.0.%d"}`, i, strings.Repeat("a.", 100), i, i, strings.Repeat("d", 150), i))
+	}
+	for name, list := range map[string]string{
+		"many": `{"Modules":[` + strings.Join(many, ",") + `]}`, "not json": `{"Modules":[`, "numbers": `{"Modules":[{"Key":1}]}`,
+		"deep":      strings.Repeat("[", 100_000),
+		"escapes":   `{"Modules":[{"Key":"a\u001b[31m\u202e","Source":"h.example/n/m/x//\u001b]0;x\u0007","Version":"1\n2"}]}`,
+		"traversal": `{"Modules":[{"Key":"a","Source":"./x","Dir":"x/../../../etc"}]}`,
+		"windows":   `{"Modules":[{"Key":"a","Source":"C:\\Users\\alice","Dir":"C:\\Users\\alice"}]}`,
+		"long":      `{"Modules":[{"Key":"` + strings.Repeat("a.", 500_000) + `","Source":"./x","Dir":"x"}]}`,
+	} {
+		b := rootOf(list).Record()(nil, nil)
+		d := must.Get(Parse(b))(t)
+		if len(b) > maxDocument || d.Recorded != Partial && name != "escapes" {
+			t.Errorf("%s: %d bytes, %s", name, len(b), d.Recorded)
+		}
+		if s := string(b); strings.ContainsAny(s, "\x1b\a\u202e") || strings.Contains(s, "alice") || strings.Contains(s, "etc") {
+			t.Errorf("%s: %q", name, s)
+		}
+	}
+}
+
+// TestFromState: providers' addresses and nothing else are taken from a state, whatever it contains.
+func TestFromState(t *testing.T) {
+	state := `{"version":4,"resources":[
+ {"mode":"managed","type":"x","provider":"provider[\"registry.opentofu.org/hashicorp/null\"]","instances":[{"attributes":{"a":"\"provider\": \"provider[\\\"evil.example/x/y\\\"]"}}]},
+ {"provider": "module.a.provider[\"registry.example.com/acme/dns\"].west"},{"provider":5},{"provider":"provider[\"` + strings.Repeat("x", 2000) + `\"]"}]}`
+	d := FromState([]byte(state))
+	var got []string
+	for _, p := range d.Providers {
+		got = append(got, p.Source)
+	}
+	must.Match(t, "providers", got, []string{"registry.example.com/acme/dns", "registry.opentofu.org/hashicorp/null"})
+	must.Equal(t, "recorded", d.Recorded, Partial)
+	if RecordState(func(string) string { return "off" }) != nil {
+		t.Error("it is turned off")
+	}
+}
+
+// FuzzParse: whatever is read can be written and read again, within the bounds.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"schemaVersion":1,"recorded":"complete","modules":[{"source":"h.example/n/m/x","version":"1.0.0","paths":["a","b"]}],"providers":[{"source":"hashicorp/null"}]}`))
+	f.Add(rootOf(modulesJSON).Record()(nil, nil))
+	f.Add([]byte(`{"schemaVersion":1,"modules":[{"source":"git::ssh://x@h/p?ref=%zz"},{"source":"./a/../../b"}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d, err := Parse(b)
+		if err != nil {
+			return
+		}
+		first := d.Encode()
+		again, err := Parse(first)
+		if err != nil || len(first) > maxDocument || len(again.Modules) > maxItems {
+			t.Fatalf("%d bytes, %v", len(first), err)
+		}
+		if second := again.Encode(); !slices.Equal(first, second) {
+			t.Errorf("first  %s\nsecond %s", first, second)
+		}
+		x := NewIndex()
+		x.Put(Entry{State: "s", Workspace: "w"}, again)
+	})
+}

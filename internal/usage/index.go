@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package usage
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// FewOthers is the number of states hidden from a caller from which on an answer has their number.
+const FewOthers = 5
+
+// Item is a module or a provider in one version. It is shared and never changed.
+type Item struct {
+	Kind        string `json:"kind"`
+	Source      string `json:"source"`
+	Version     string `json:"version,omitempty"`
+	Constraints string `json:"constraints,omitempty"`
+	address     string // without host: NAMESPACE/NAME/SYSTEM or NAMESPACE/TYPE; "": a module without one
+}
+
+// Use is an item that a state uses.
+type Use struct {
+	*Item
+	Since int64 // Unix time
+}
+
+// Entry is the newest version of a state. It is shared and never changed.
+type Entry struct {
+	State, Workspace string
+	N                int64
+	Written          time.Time
+	By               string
+	Recorded         string // Complete or Partial; "": not recorded
+	Uses             []Use
+}
+
+// Index knows what states use. Its methods must not be called at once; entries it returned stay.
+type Index struct {
+	entries map[stateKey]*Entry
+	items   map[Item]*Item
+	users   map[*Item][]*Entry // nil: entries have changed
+}
+
+type stateKey struct{ state, workspace string }
+
+// NewIndex returns an empty index.
+func NewIndex() *Index {
+	return &Index{entries: map[stateKey]*Entry{}, items: map[Item]*Item{}}
+}
+
+// Len returns the number of states.
+func (x *Index) Len() int { return len(x.entries) }
+
+// Get returns the entry of a state; nil: unknown.
+func (x *Index) Get(state, workspace string) *Entry { return x.entries[stateKey{state, workspace}] }
+
+// Each calls do with each entry, in any order.
+func (x *Index) Each(do func(*Entry)) {
+	for _, e := range x.entries {
+		do(e)
+	}
+}
+
+// Put replaces the entry of a state by its newest version, made of d; nil: not recorded. What the
+// entry before used, too, is in use since then.
+func (x *Index) Put(e Entry, d *Document) {
+	if d != nil {
+		e.Recorded = d.Recorded
+		before := x.Get(e.State, e.Workspace)
+		for _, m := range d.Modules {
+			version := m.Version
+			if version == "" {
+				version = versionIn(m.Source)
+			}
+			x.addUse(&e, before, Item{Kind: addr.KindModule, Source: m.Source, Version: version, address: m.Address()}, m.Since)
+		}
+		for _, p := range d.Providers {
+			x.addUse(&e, before, Item{Kind: addr.KindProvider, Source: p.Source, Version: p.Version, Constraints: p.Constraints, address: providerAddress(p.Source)}, p.Since)
+		}
+	}
+	e.Uses = slices.Clip(e.Uses)
+	x.entries[stateKey{e.State, e.Workspace}] = &e
+	x.users = nil
+}
+
+// versionIn returns the version that a source names by tag or ref, as 1.2.3 or v1.2.3; else "".
+func versionIn(source string) string {
+	_, query, _ := strings.Cut(source, "?")
+	for _, arg := range strings.Split(query, "&") {
+		if _, value, ok := strings.Cut(arg, "="); ok {
+			if v, err := addr.ParseVersion(value); err == nil {
+				return v.String()
+			}
+		}
+	}
+	return ""
+}
+
+func (x *Index) addUse(e, before *Entry, it Item, since time.Time) {
+	use := Use{x.internItem(it), e.Written.Unix()}
+	if !since.IsZero() {
+		use.Since = min(use.Since, since.Unix())
+	}
+	if before != nil {
+		for _, u := range before.Uses {
+			if u.Item == use.Item {
+				use.Since = min(use.Since, u.Since)
+			}
+		}
+	}
+	e.Uses = append(e.Uses, use)
+}
+
+func (x *Index) internItem(it Item) *Item {
+	if known := x.items[it]; known != nil {
+		return known
+	}
+	x.items[it] = &it
+	return &it
+}
+
+func providerAddress(source string) string {
+	p, err := addr.ParseProvider(source)
+	if err != nil {
+		return ""
+	}
+	p.Hostname = ""
+	return p.String()
+}
+
+// Remove drops all states of a name but those that keep says, for example after they were deleted.
+func (x *Index) Remove(state string, keep func(workspace string) bool) {
+	for key := range x.entries {
+		if key.state == state && !keep(key.workspace) {
+			delete(x.entries, key)
+			x.users = nil
+		}
+	}
+}
+
+// findUsers makes the lists of users, and forgets items that nobody uses.
+func (x *Index) findUsers() {
+	if x.users != nil {
+		return
+	}
+	x.users = map[*Item][]*Entry{}
+	for _, e := range x.entries {
+		for _, u := range e.Uses {
+			x.users[u.Item] = append(x.users[u.Item], e)
+		}
+	}
+	for it, shared := range x.items {
+		if x.users[shared] == nil {
+			delete(x.items, it)
+		}
+	}
+}
+
+// Query asks for the users of a module or provider.
+type Query struct {
+	Kind    string // addr.KindModule or addr.KindProvider
+	Source  string // as it is shown
+	address string
+	host    string          // "": any
+	allow   addr.Constraint // with text "": all
+	exact   string          // a source that has no address: the beginning before "?"
+}
+
+// ParseQuery reads ADDRESS[@CONSTRAINT]: NAMESPACE/NAME/SYSTEM of a module, [HOST/]NAMESPACE/TYPE of
+// a provider, HOST/NAMESPACE/NAME/SYSTEM, or a source such as git::https://… or ./modules/vpc. With
+// provider true only a provider is meant.
+func ParseQuery(s string, provider bool) (Query, error) {
+	source, constraint, _ := strings.Cut(s, "@")
+	if v, err := addr.ParseVersion(constraint); err == nil {
+		constraint = v.String()
+	}
+	allow, err := addr.ParseConstraint(constraint)
+	if err != nil {
+		return Query{}, err
+	}
+	q := Query{Kind: addr.KindModule, Source: source, allow: allow}
+	if clean, _ := cleanSource(source); !provider && clean != "" && (strings.Contains(source, "://") || strings.HasPrefix(source, "./")) {
+		q.exact, _, _ = strings.Cut(clean, "?")
+		if q.address = moduleAddress(clean); q.address != "" {
+			q.exact = ""
+		}
+		return q, nil
+	}
+	if parts := strings.Split(source, "/"); len(parts) == 4 && !provider {
+		q.host = strings.ToLower(parts[0])
+		m, err := addr.ParseModule(strings.Join(parts[1:], "/"))
+		q.address = m.String()
+		return q, err
+	}
+	it, err := addr.ParseItem(source)
+	switch {
+	case err != nil || provider:
+		p, perr := addr.ParseProvider(source)
+		if perr != nil {
+			return Query{}, cmp.Or(err, perr)
+		}
+		it = p.Item()
+		fallthrough
+	case it.Kind != addr.KindModule:
+		q.Kind = addr.KindProvider
+		q.host = it.Provider.Hostname
+		it.Provider.Hostname = ""
+		q.address = it.Provider.String()
+	default:
+		q.address = it.Module.String()
+	}
+	return q, nil
+}
+
+// matchesItem reports whether an item is what is asked for, in any version and of any host.
+func (q *Query) matchesItem(it *Item) bool {
+	if it.Kind != q.Kind {
+		return false
+	}
+	if q.exact != "" {
+		source, _, _ := strings.Cut(it.Source, "?")
+		return source == q.exact
+	}
+	return it.address == q.address
+}
+
+// selectsItem reports whether a matching item has the host and the version that are asked for. One
+// without a version is selected by no constraint.
+func (q *Query) selectsItem(it *Item) bool {
+	if q.host != "" && !strings.HasPrefix(it.Source, q.host+"/") && !strings.HasPrefix(it.Source, "oci://"+q.host+"/") {
+		return false
+	}
+	if q.allow.String() == "" {
+		return true
+	}
+	v, err := addr.ParseVersion(it.Version)
+	return err == nil && q.allow.Allows(v)
+}
+
+// UsedBy is a state that uses what was asked for.
+type UsedBy struct {
+	State     string    `json:"state"`
+	Workspace string    `json:"workspace"`
+	Item                // what it uses
+	Since     time.Time `json:"since"`         // in use at least since then
+	N         int64     `json:"state_version"` // the newest version of the state
+	Written   time.Time `json:"written"`
+	By        string    `json:"by,omitempty"`
+	Recorded  string    `json:"recorded"`
+	Newest    string    `json:"newest,omitempty"` // version that fits the constraint, if known
+	Status    string    `json:"status,omitempty"` // of the version in use: withdrawn, deprecated, critical, high
+}
+
+// Answer names the states that use something, as far as the caller may read them.
+type Answer struct {
+	Address  string   `json:"address"`
+	Kind     string   `json:"kind"`
+	States   []UsedBy `json:"states"`
+	Others   int      `json:"others,omitempty"`      // further states that use any version, from FewOthers on
+	Some     bool     `json:"some_others,omitempty"` // there are fewer
+	Complete bool     `json:"complete"`              // all states were read
+}
+
+// maxAnswer bounds the states of an answer.
+const maxAnswer = 10_000
+
+// UsedBy answers a query for a caller that may read the states for which may is true.
+func (x *Index) UsedBy(q Query, may func(state, workspace string) bool) Answer {
+	x.findUsers()
+	a := Answer{Address: q.Source, Kind: q.Kind, States: []UsedBy{}}
+	visible := map[*Entry]bool{}
+	others := 0
+	for it, users := range x.users {
+		if !q.matchesItem(it) {
+			continue
+		}
+		selected := q.selectsItem(it)
+		for _, e := range users {
+			seen, asked := visible[e]
+			if !asked {
+				seen = may(e.State, e.Workspace)
+				visible[e] = seen
+				if !seen {
+					others++
+				}
+			}
+			if seen && selected && len(a.States) < maxAnswer {
+				a.States = append(a.States, e.usedBy(it))
+			}
+		}
+	}
+	a.Some = others > 0 && others < FewOthers
+	if !a.Some {
+		a.Others = others
+	}
+	slices.SortFunc(a.States, compareUses)
+	return a
+}
+
+func (e *Entry) usedBy(it *Item) UsedBy {
+	u := UsedBy{State: e.State, Workspace: e.Workspace, Item: *it, N: e.N, Written: e.Written, By: e.By, Recorded: e.Recorded}
+	for _, use := range e.Uses {
+		if use.Item == it {
+			u.Since = time.Unix(use.Since, 0).UTC()
+		}
+	}
+	return u
+}
+
+func compareUses(a, b UsedBy) int {
+	return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Version, b.Version))
+}
+
+// Verdict is what is known about the version of an item in use.
+type Verdict struct {
+	Newest string // that fits
+	Status string // "": nothing against it
+	Better string // the lowest higher version with nothing against it; "": none
+}
+
+// Outdated is a state that is behind the newest version of something, or uses what it should not.
+type Outdated struct {
+	UsedBy
+	Better string `json:"better,omitempty"` // the first higher version that is neither withdrawn, deprecated nor flagged
+}
+
+// Outdated returns what the readable states use that is not the newest or has a status.
+func (x *Index) Outdated(may func(state, workspace string) bool, judge func(Item) Verdict) []Outdated {
+	x.findUsers()
+	all := []Outdated{}
+	for it, users := range x.users {
+		v := judge(*it)
+		if v.Status == "" && (v.Newest == "" || v.Newest == it.Version) {
+			continue
+		}
+		for _, e := range users {
+			if len(all) == maxAnswer || !may(e.State, e.Workspace) {
+				continue
+			}
+			u := e.usedBy(it)
+			u.Newest, u.Status = v.Newest, v.Status
+			all = append(all, Outdated{u, v.Better})
+		}
+	}
+	slices.SortFunc(all, func(a, b Outdated) int { return compareUses(a.UsedBy, b.UsedBy) })
+	return all
+}
+
+// Address returns the address without host, "" of a module that has none.
+func (it *Item) Address() string { return it.address }
