@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -87,7 +89,7 @@ func newMirror(up *upstreams) *cobra.Command {
 	}
 	f := cmd.Flags()
 	addAllowInternal(f, &up.allowed)
-	f.StringVar(&o.from, "from", o.from, "`SOURCE` to read providers from, or registry host of modules")
+	f.StringVar(&o.from, "from", o.from, "`SOURCE` to read providers from; of modules, a registry host or the https:// address of its module protocol")
 	f.StringVar(&o.defaultHost, "default-host", o.defaultHost, "`HOST` of addresses without one")
 	f.StringSliceVar(&o.platforms, "platform", nil, "`OS_ARCH` to copy, repeated or comma-separated (default all)")
 	f.StringArrayVar(&o.lockFiles, "lockfile", nil, "copy exactly what this lock `FILE` uses")
@@ -120,6 +122,9 @@ func mirrorAll(ctx context.Context, up *upstreams, args []string, o mirrorOption
 		return err
 	}
 	m := &mirrorer{up: up, o: o}
+	if u, err := url.Parse(o.from); err == nil && (u.Scheme == "https" || u.Scheme == "http") && strings.Trim(u.Path, "/") != "" {
+		m.base = u
+	}
 	results, err := m.mirrorAll(ctx, d, src, args)
 	done()
 	if err != nil {
@@ -131,6 +136,7 @@ func mirrorAll(ctx context.Context, up *upstreams, args []string, o mirrorOption
 type mirrorer struct {
 	up      *upstreams
 	o       mirrorOptions
+	base    *url.URL // of the module protocol, if --from is a URL
 	set     supply.Set
 	results []mirrorResult
 }
@@ -152,6 +158,15 @@ func (m *mirrorer) mirrorAll(ctx context.Context, d *depot.Depot, src depot.Sour
 	s := supply.NewSyncer(d, supply.SyncOptions{Set: &m.set, Jobs: max(m.o.jobs, 1), Once: true, Origins: func(string) (supply.Origins, error) {
 		from, err := m.up.newOrigins(supply.Auth{})
 		from.Provider = func(string, addr.Provider) (depot.Source, error) { return src, nil }
+		if discovered := from.Registry; m.base != nil && err == nil {
+			from.Registry = func(host string, module addr.Module) (*upstream.ModuleRegistry, error) {
+				r, err := discovered(host, module)
+				if host == m.base.Host && err == nil {
+					r.Base = m.base
+				}
+				return r, err
+			}
+		}
 		return from, err
 	}})
 	p, err := s.Plan(ctx)
@@ -258,13 +273,16 @@ func (m *mirrorer) addArgument(arg string) error {
 	if parts == 3 && len(m.o.provider.Trusted) > 0 {
 		return fmt.Errorf("%w: modules have no OpenPGP signature", trust.ErrUntrusted)
 	}
-	if parts == 3 && !isHost && strings.Contains(m.o.from, "/") {
-		return cli.WithHint(cli.UsageError("%q is not a module registry", m.o.from), "for modules, set --from to the host of a registry, such as registry.terraform.io")
+	if parts == 3 && !isHost && m.base == nil && strings.Contains(m.o.from, "/") {
+		return cli.WithHint(cli.UsageError("%q is not a module registry", m.o.from), "for modules, set --from to the host of a registry, such as registry.terraform.io, or to https://HOST/PATH/ of its module protocol")
 	}
 	if parts == 3 {
 		host := m.o.defaultHost
 		if m.o.from != "registry" {
 			host = m.o.from
+		}
+		if m.base != nil {
+			host = m.base.Host
 		}
 		if isHost {
 			host = first
@@ -383,7 +401,7 @@ func hasType[E error](err error) bool {
 const sourceHelp = `Where providers come from:
   registry              the provider's own registry, found by its host name
   HOST                  another registry that serves the same addresses
-  https://HOST/PATH/    a network mirror, or the provider protocol if PATH ends
-                        in v1/providers, as okara's /origin/HOSTNAME/v1/providers/
+  https://HOST/PATH/    a network mirror, or the provider protocol if PATH contains
+                        v1/providers, as okara's /origin/HOSTNAME/v1/providers/
   DIR                   a filesystem mirror, as "tofu providers mirror" writes it
   oci://HOST[/PREFIX]   the mirror repositories of another OCI registry`

@@ -77,8 +77,8 @@ func TestLanguage(t *testing.T) {
 	page := string(must.Get(os.ReadFile(languagePage))(t))
 	before, table, _ := strings.Cut(page, "| argument |")
 	if os.Getenv("OKARA_UPDATE") != "" {
-		_, after, _ := strings.Cut(table, "\n\n")
-		must.Succeed(t, os.WriteFile(languagePage, []byte(before+strings.Join(rows, "\n")+"\n\n"+after), 0o644))
+		had, after, _ := strings.Cut("| argument |"+table, "\n\n")
+		must.Succeed(t, os.WriteFile(languagePage, []byte(before+strings.Join(withColumns(rows, strings.Split(had, "\n")), "\n")+"\n\n"+after), 0o644))
 	}
 	for _, row := range rows[2:] {
 		if os.Getenv("OKARA_UPDATE") == "" && !strings.Contains(page, "\n"+row) { // of the first tool: others follow
@@ -88,6 +88,26 @@ func TestLanguage(t *testing.T) {
 	if source := os.Getenv("OKARA_LANGUAGE_SOURCE"); source != "" {
 		findGaps(t, source)
 	}
+}
+
+// withColumns adds the columns that only the table before has, whose tools did not run.
+func withColumns(rows, before []string) []string {
+	had := map[string][]string{}
+	for _, row := range before {
+		cells := strings.Split(row, "|")
+		had[cells[1]] = cells
+	}
+	var out []string
+	names, now := strings.Split(before[0], "|"), strings.Split(rows[0], "|")
+	for _, row := range rows {
+		for i, cell := range had[strings.Split(row, "|")[1]] {
+			if !slices.Contains(now, names[i]) {
+				row += cell + "|"
+			}
+		}
+		out = append(out, row)
+	}
+	return out
 }
 
 // findGaps tells which arguments in the schemas of a tool are neither in the table nor known since 1.7.

@@ -5,6 +5,7 @@ package supply_test
 import (
 	"errors"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/checkout"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -196,5 +199,14 @@ func (r *runner) check(want outcome, warnings []string, err error) {
 	slices.Sort(files)
 	if diff := cmp.Diff(strings.Fields(want.files), files); err != nil || diff != "" {
 		r.t.Errorf("%v, files (-want +got)\n%s", err, diff)
+	}
+}
+
+// TestHTTPSource: Nexus Repository 3 ends the address of the provider protocol with a token.
+func TestHTTPSource(t *testing.T) {
+	for path, want := range map[string]bool{"/v1/providers": true, "/repository/terraform/v1/providers/dG9rZW4/": true, "/mirror/": false} {
+		if _, registry := supply.HTTPSource(nil, &url.URL{Path: path}).(*upstream.Registry); registry != want {
+			t.Errorf("%s: a registry: %t", path, registry)
+		}
 	}
 }

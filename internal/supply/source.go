@@ -89,9 +89,9 @@ func OpenSource(from string, o SourceOptions) (depot.Source, error) {
 	return &upstream.Registry{Client: client, Host: from}, nil
 }
 
-// HTTPSource reads the provider protocol if u is an address of it, or else a network mirror.
+// HTTPSource reads the provider protocol if u is an address of it, which Nexus ends with a token, or else a network mirror.
 func HTTPSource(client *upstream.Client, u *url.URL) depot.Source {
-	if strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), "/v1/providers") {
+	if strings.Contains(u.Path+"/", "/v1/providers/") {
 		return &upstream.Registry{Client: client, Base: u}
 	}
 	return &upstream.NetworkMirror{Client: client, Base: u}
