@@ -15,8 +15,10 @@ import (
 
 func eachScript(t *testing.T, test func(t *testing.T, b *webtest.Browser, script bool)) {
 	b := webtest.New(t)
-	for _, script := range []bool{true, false} {
-		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) { test(t, b, script) })
+	for script, widths := range map[bool][]int{true: {1440, 375}, false: {375}} {
+		for _, b.Width = range widths {
+			t.Run(fmt.Sprintf("script %t at %d", script, b.Width), func(t *testing.T) { test(t, b, script) })
+		}
 	}
 }
 

@@ -116,7 +116,7 @@ func logged(t *testing.T, b *webtest.Browser, d *portaltest.Pages, script bool, 
 
 func loggedAs(t *testing.T, b *webtest.Browser, d *portaltest.Pages, token string, script bool, path string) *webtest.Tab {
 	t.Helper()
-	tab := b.Tab(t, d.Pages.URL+"/ui/"+path, webtest.Look{Width: 1280, Theme: "light", Script: script})
+	tab := b.Tab(t, d.Pages.URL+"/ui/"+path, webtest.Look{Theme: "light", Script: script})
 	tab.Wait("A token of this server")
 	tab.To("Token")
 	tab.Press(token)

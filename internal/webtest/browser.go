@@ -21,7 +21,10 @@ import (
 )
 
 // Browser is a Chromium of one test. It can reach only loopback addresses.
-type Browser struct{ ctx context.Context }
+type Browser struct {
+	ctx   context.Context
+	Width int // of tabs whose look has none, 0: 1280
+}
 
 // New starts a browser, or skips the test if there is none. OKARA_TEST_CHROMIUM names the
 // program, default chromium on PATH.
@@ -46,7 +49,7 @@ func New(t *testing.T) *Browser {
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("start %s: %v", program, err)
 	}
-	return &Browser{ctx}
+	return &Browser{ctx: ctx}
 }
 
 // Look has the settings of a browser that opens pages.

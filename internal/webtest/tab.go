@@ -3,6 +3,7 @@
 package webtest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -31,6 +32,7 @@ const patience = 3 * time.Minute
 // Tab opens a page in a new browser context, without cookies.
 func (b *Browser) Tab(t *testing.T, at string, look Look) *Tab {
 	t.Helper()
+	look.Width = cmp.Or(look.Width, b.Width, 1280)
 	ctx, end := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(end)
 	p := &Tab{t: t, ctx: ctx, script: look.Script, w: newWatcher(append(look.Hosts, hostOf(at))...)}
