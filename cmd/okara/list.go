@@ -144,10 +144,7 @@ func (r registryLister) Versions(ctx context.Context, it addr.Item) (*depot.List
 	if err != nil {
 		return nil, err
 	}
-	listing := *l.Listing
-	listing.Versions = l.All()
-	listing.Cached = false // the catalog has warned
-	return &listing, nil
+	return l.Shown(), nil
 }
 
 type frontLister struct{ c *client.Client }

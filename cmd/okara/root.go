@@ -62,7 +62,7 @@ func newRoot(a *cli.App) *cobra.Command {
 	root.AddGroup(&cobra.Group{ID: "server", Title: "Server and clients:"}, &cobra.Group{ID: "access", Title: "Access:"})
 	admin := cli.Parent("admin", "server", "Manage a registry and its servers")
 	admin.AddCommand(newAudit(reg), doctor, newGC(a), prune, scan, newToken(a))
-	addCommands(root, "server", newServe(up), newCLIConfig(reg), admin)
+	addCommands(root, "server", newServe(up), newCLIConfig(reg), newMCP(reg), admin)
 	addCommands(root, "access", newLogin(reg), newLogout(reg), newAuth(reg))
 	root.AddCommand(newVersion(a), newMan(a))
 	root.SetOut(a.Out) // completion uses this writer

@@ -29,6 +29,15 @@ func (g *Guard) Screen(r *http.Request) error {
 	return nil
 }
 
+// ScreenOrigin refuses a request of a web page whose site has no name of this server, also one
+// that DNS leads here.
+func ScreenOrigin(g *Guard, r *http.Request) error {
+	if origin := r.Header.Get("Origin"); origin == "" || isOwnHost(r, hostNames(g.o.Names)) {
+		return nil
+	}
+	return &Refusal{Status: http.StatusForbidden, Text: "a web page of another site may not ask this"}
+}
+
 // screenName refuses requests to a Host that is no name of this server, if anonymous may write.
 func (g *Guard) screenName(r *http.Request, now *rules) error {
 	if now.names == nil || isOwnHost(r, now.names) {
@@ -44,7 +53,11 @@ func ownNames(p Policy, given []string) []string {
 	if !slices.ContainsFunc(p.Anonymous, func(s rights.Scope) bool { return s.Action != rights.Read }) {
 		return nil
 	}
-	names := []string{"localhost"}
+	return append(hostNames(given), "localhost")
+}
+
+// hostNames returns the hosts of names and URLs.
+func hostNames(given []string) (names []string) {
 	for _, name := range given {
 		if name != "" {
 			names = append(names, hostOf(name))
@@ -75,12 +88,7 @@ func isOwnHost(r *http.Request, names []string) bool {
 // Local keeps web pages from reading what h answers to this machine without a token: Host of a
 // loopback request must be loopback or one of names, as in [Guard.Screen].
 func Local(h http.Handler, names ...string) http.Handler {
-	var own []string
-	for _, name := range names {
-		if name != "" {
-			own = append(own, hostOf(name))
-		}
-	}
+	own := hostNames(names)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 		if local != nil && local.IP.IsLoopback() && !isOwnHost(r, own) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -27,6 +28,19 @@ func (d *ProviderDocs) size() int {
 		return 256
 	}
 	return d.Size()
+}
+
+// ReadDocs returns the documentation of a served version, or nil.
+func ReadDocs(ctx context.Context, c *Catalog, p addr.Provider, v addr.Version) (*description.Docs, error) {
+	pv, err := c.ProviderVersion(ctx, p, v)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := c.Docs(ctx, pv)
+	if err != nil || docs == nil {
+		return nil, err
+	}
+	return docs.Docs, docs.Broken
 }
 
 // Docs returns a version's documentation, read once a repository and digest, or nil.

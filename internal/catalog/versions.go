@@ -117,6 +117,14 @@ func (l *Versions) All() []addr.Version {
 	})
 }
 
+// Shown returns the listing with the served and the withdrawn versions alone.
+func (l *Versions) Shown() *depot.Listing {
+	listing := *l.Listing
+	listing.Versions = l.All()
+	listing.Cached = false // the catalog has warned
+	return &listing
+}
+
 // Highest returns the highest served version that allow accepts.
 func (l *Versions) Highest(allow func(addr.Version) bool) (addr.Version, bool) {
 	if i := slices.IndexFunc(l.Listed, allow); i >= 0 {

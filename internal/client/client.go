@@ -87,6 +87,9 @@ func New(o Options) *Client {
 	return c
 }
 
+// Host returns HOST[:PORT] of the server.
+func (c *Client) Host() string { return c.o.Server.Host }
+
 // shouldRepeat decides whether to repeat a request.
 func (c *Client) shouldRepeat(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	if ctx.Err() != nil {

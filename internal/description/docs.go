@@ -9,12 +9,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/klauspost/compress/gzip"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Bounds of documentation.
@@ -68,6 +71,23 @@ type Page struct {
 	Subcategory string // "" for none
 	Text        string // Markdown
 	Cut         bool   // the page was cut
+}
+
+// Name returns the title of a page of a provider: for a resource, its name in configurations.
+func (p Page) Name(typ string) string {
+	name := path.Base(p.Path)
+	switch p.Kind {
+	case Overview:
+		return "Overview"
+	case Guide:
+		return cmp.Or(text.Block(p.Title), name)
+	case Function:
+		return name
+	}
+	if name == typ || strings.HasPrefix(name, typ+"_") {
+		return name
+	}
+	return typ + "_" + name
 }
 
 // Docs holds the pages of one version, by kind, subcategory and path.

@@ -63,6 +63,7 @@ type Options struct {
 	certificate, certificateKey string
 	auditLog                    *auditlog.Log // of changes and decisions; nil: none is kept
 	acts                        *acts         // of clients of the built-in registry
+	MCP                         bool          // assistants are answered below /mcp
 	Pages                       bool          // pages are served below /ui/
 	off                         web.Parts     // parts of the pages that are off
 	imageHosts                  []string      // other hosts whose images the pages show

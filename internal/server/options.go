@@ -33,7 +33,7 @@ func (s *Settings) newOptions(env Env) (o Options, err error) {
 			Hostname: s.Hostname, PublicURL: s.PublicURL, BasePath: s.BasePath, TagTTL: s.Cache.TagTTL.Value(), Logger: env.Log,
 			Modules: registry.Modules{Answer: s.Modules.Answer, Registry: s.Modules.Registry},
 		},
-		Transport: env.OCI.Transport, Metrics: NewMetrics(), HideMetrics: s.Metrics != "",
+		Transport: env.OCI.Transport, Metrics: NewMetrics(), HideMetrics: s.Metrics != "", MCP: s.MCP,
 		Pages: !s.NoUI && (s.UI.Enabled == nil || *s.UI.Enabled), Version: env.Version,
 	}
 	if host, _, err := net.SplitHostPort(s.Listen); err == nil {

@@ -30,6 +30,7 @@ type Settings struct {
 	AccessLog bool   `hcl:"access_log,optional"`            // one log record per request
 	LogFormat string `hcl:"log_format,optional"`            // text or json
 	Hide      *bool  `hcl:"denied_means_missing,optional"`  // 404 where the registry refuses a read; nil: depends on the registry
+	MCP       bool   `hcl:"mcp,optional"`                   // answer assistants below /mcp
 	Pass      bool   `hcl:"pass_through,optional"`          // the token of a caller is a credential for the registry
 
 	Depot         string          `hcl:"depot,optional" path:"file"`   // depot file to run on its interval

@@ -3,7 +3,6 @@
 package catalogpages
 
 import (
-	"cmp"
 	"html/template"
 	"net/url"
 	"path"
@@ -75,7 +74,7 @@ func (s *providers) renderDocs(r *site.Request, pv *catalog.ProviderVersion, of 
 	}})
 	query := text.Clip(r.URL.Query().Get("q"), maxQuery)
 	return docsBody{
-		Groups: docsGroups(docs.Docs, of.Type, base, p, query), All: len(docs.Pages), Query: query, Title: docsTitle(p, of.Type), Sort: string(p.Kind),
+		Groups: docsGroups(docs.Docs, of.Type, base, p, query), All: len(docs.Pages), Query: query, Title: p.Name(of.Type), Sort: string(p.Kind),
 		Text: doc.HTML, Contents: doc.Headings, Cut: p.Cut || doc.Cut, AsWritten: doc.AsWritten,
 	}, nil
 }
@@ -99,7 +98,7 @@ func docsGroups(docs *description.Docs, typ, base string, at description.Page, q
 	}
 	var all []docsGroup
 	for _, p := range docs.Pages {
-		name := docsTitle(p, typ)
+		name := p.Name(typ)
 		if !strings.Contains(strings.ToLower(name), strings.ToLower(query)) {
 			continue
 		}
@@ -116,21 +115,4 @@ func docsGroups(docs *description.Docs, typ, base string, at description.Page, q
 		g.Rows = append(g.Rows, site.Tab{Link: site.Link{Text: name, Href: base + "/docs/" + site.EscapePath(p.Path) + with}, Here: here})
 	}
 	return all
-}
-
-// docsTitle returns the title of a page: for a resource, its name in configurations.
-func docsTitle(p description.Page, typ string) string {
-	name := path.Base(p.Path)
-	switch p.Kind {
-	case description.Overview:
-		return "Overview"
-	case description.Guide:
-		return cmp.Or(text.Block(p.Title), name)
-	case description.Function:
-		return name
-	}
-	if name == typ || strings.HasPrefix(name, typ+"_") {
-		return name
-	}
-	return typ + "_" + name
 }

@@ -101,30 +101,3 @@ func newInputs(d artifact.DescribedModule) inputs {
 	}
 	return all
 }
-
-func moduleBlock(name, source, version string, required []input) string {
-	width := len("source")
-	if version != "" {
-		width = len("version")
-	}
-	for _, in := range required {
-		width = max(width, len(in.Name))
-	}
-	var b strings.Builder
-	line := func(name, value string) {
-		b.WriteString("  " + name + strings.Repeat(" ", width-len(name)) + " = " + value + "\n")
-	}
-	b.WriteString("module \"" + name + "\" {\n")
-	line("source", text.HCL(source))
-	if version != "" {
-		line("version", text.HCL(version))
-	}
-	if len(required) > 0 {
-		b.WriteString("\n")
-	}
-	for _, in := range required {
-		line(in.Name, "null # "+strings.Join(strings.Fields(text.Clip(in.Type, 60)), " "))
-	}
-	b.WriteString("}\n")
-	return b.String()
-}

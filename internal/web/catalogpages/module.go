@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web/markdown"
@@ -268,7 +269,7 @@ func (s *modules) body(r *site.Request, x found) moduleBody {
 		b.Changes = "" // there is nothing to compare
 	}
 	b.UsageExamples = s.usageExamples.moduleExamples(r, m, v, mv, d.Below(), b.vouched)
-	b.Inputs.Block = moduleBlock(m.Name, s.hosts.Of(r)+"/"+m.String(), constraintFor(v), b.Inputs.Required)
+	b.Inputs.Block = description.ModuleBlock(m.Name, s.hosts.Of(r)+"/"+m.String(), description.ConstraintFor(v), d.Root.Variables())
 	b.Facts = s.versions.versionFacts(l.Listing.Published(v, mv.Annotations), mv.Annotations, mv.Manifest.Digest.String(), mv.Zip.Size)
 	if d.License != nil {
 		licence := site.Fact{Name: "Licence", Text: cmp.Or(d.License.SPDX, d.License.Path)}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -216,20 +217,11 @@ func (s *searches) show(r *site.Request) (*site.Page, error) {
 	return &site.Page{Template: "search.html", Title: "Search", Query: q.Text, Command: "okara list", Body: body}, nil
 }
 
-// docsRows returns the pages of documentation of providers that a query names: all of a name,
-// or its end.
+// docsRows returns the pages of documentation of providers that a query names.
 func docsRows(q search.Query, found []*search.Entry) (rows []resultRow) {
-	words := strings.Join(strings.FieldsFunc(strings.ToLower(q.Text), search.IsBreak), "_")
-	for _, e := range found {
-		if words == "" || e.Kind != addr.KindProvider && e.Kind != addr.KindMirror {
-			continue
-		}
-		for _, name := range e.Resources {
-			if (name == words || strings.HasSuffix(name, "_"+words)) && len(rows) < maxFacet {
-				at := e.Version + "/docs/resources/" + strings.TrimPrefix(name, e.Name()+"_")
-				rows = append(rows, resultRow{Link: site.Link{Text: name, Href: entryPath(e.Kind, e.Address) + "/" + site.EscapePath(at)}, Kind: "documentation", Description: "Of " + e.Address + "."})
-			}
-		}
+	for _, p := range q.DocPages(found) {
+		at := p.Version + "/docs/resources/" + strings.TrimPrefix(p.Name, path.Base(p.Provider)+"_")
+		rows = append(rows, resultRow{Link: site.Link{Text: p.Name, Href: entryPath(p.Kind, p.Provider) + "/" + site.EscapePath(at)}, Kind: "documentation", Description: "Of " + p.Provider + "."})
 	}
 	return rows
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web/markdown"
 	"github.com/seed-141914ff/okara/internal/web/site"
@@ -52,7 +53,7 @@ func (s *modules) submodule(r *site.Request) (*site.Page, error) {
 	body := submoduleBody{moduleBody: s.body(r, x), Example: i >= len(x.d.Submodules)}
 	body.dirBody = s.dir(r, all[i])
 	source := s.hosts.Of(r) + "/" + x.m.String()
-	body.Inputs.Block = moduleBlock(path.Base(at), source+"//"+at, constraintFor(x.v), body.Inputs.Required)
+	body.Inputs.Block = description.ModuleBlock(path.Base(at), source+"//"+at, description.ConstraintFor(x.v), all[i].Variables())
 	body.Inputs.cutInputs(r)
 	body.cutPages(r)
 	s.renderDescriptions(&body.dirBody)
@@ -61,7 +62,7 @@ func (s *modules) submodule(r *site.Request) (*site.Page, error) {
 		body.Files = body.Base + "/files/" + site.EscapePath(at)
 	}
 	if body.Example && s.files.archives != nil {
-		body.Code, body.Called = s.exampleCode(r, x.mv, body.Files, at, callable{source, constraintFor(x.v)})
+		body.Code, body.Called = s.exampleCode(r, x.mv, body.Files, at, callable{source, description.ConstraintFor(x.v)})
 	}
 	return &site.Page{
 		Template: "submodule.html", Title: at, Body: body,

@@ -8,18 +8,11 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
-
-func constraintFor(v addr.Version) string {
-	if v.Prerelease() || v.Edition() {
-		return v.String()
-	}
-	text := v.String()
-	return "~> " + text[:strings.LastIndexByte(text, '.')]
-}
 
 // usageExamples returns examples of how to use items.
 type usageExamples struct {
@@ -41,15 +34,15 @@ func (s usageExamples) moduleExamples(r *site.Request, m addr.Module, v addr.Ver
 	return []site.Example{
 		{
 			Title: "From this server", Note: "OpenTofu and Terraform; the version may move within its constraint.",
-			Text: moduleBlock(name, source, constraintFor(v), nil),
+			Text: description.ModuleBlock(name, source, description.ConstraintFor(v), nil),
 		},
 		{
 			Title: "From the registry, by tag", Note: "OpenTofu 1.10 or later, without this server.",
-			Text: moduleBlock(name, oci+"?tag="+v.Tag(), "", nil),
+			Text: description.ModuleBlock(name, oci+"?tag="+v.Tag(), "", nil),
 		},
 		{
 			Title: "From the registry, by digest", Note: "Always exactly these bytes.",
-			Text: moduleBlock(name, oci+"?digest="+digest, "", nil),
+			Text: description.ModuleBlock(name, oci+"?digest="+digest, "", nil),
 		},
 		{
 			Title: "With Flux", Note: "The source of a Terraform or OpenTofu resource on a cluster.",
@@ -84,7 +77,7 @@ func (s usageExamples) providerExamples(r *site.Request, p addr.Provider, v addr
 	}
 	all := []site.Example{{
 		Title: "Require it", Note: "In the root module.",
-		Text: "terraform {\n  required_providers {\n    " + p.Type + " = {\n      source  = " + text.HCL(source) + "\n      version = " + text.HCL(constraintFor(v)) + "\n    }\n  }\n}\n",
+		Text: "terraform {\n  required_providers {\n    " + p.Type + " = {\n      source  = " + text.HCL(source) + "\n      version = " + text.HCL(description.ConstraintFor(v)) + "\n    }\n  }\n}\n",
 	}}
 	if p.Hostname != "" {
 		all = append(all, site.Example{

@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/search"
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
+)
+
+// allTools returns the tools, as they are listed.
+func allTools() []tool {
+	return []tool{
+		newTool("search", "Search", "Find modules, providers, templates and pages of provider documentation by name, description, input or resource type. Start here.", searchItems),
+		newTool("module", "Module", "How to call a module: source line and block, required inputs, names of the others, outputs, submodules, sections of its README. With part or filter: inputs with types, defaults and validation, outputs, or README text.", showModule),
+		newTool("versions", "Versions", "Versions of a module or provider: the newest, the one that a constraint selects, which are deprecated or withdrawn, why, and what to use instead.", showVersions),
+		newTool("provider_docs", "Provider documentation", "One page of the documentation of a provider, by name as aws_vpc or data.aws_vpc, or the list of its pages.", showDocs),
+		newTool("compare", "Compare versions", "What changed between two versions of a module: what breaks callers, what may break them, what is new.", compareVersions),
+	}
+}
+
+type searchIn struct {
+	Query string `json:"query" desc:"words; all must match"`
+	Kind  string `json:"kind,omitempty" desc:"module, provider, mirror or template"`
+	Page  int    `json:"page,omitempty"`
+}
+
+type searchOut struct {
+	Total   int              `json:"total"`
+	Results []searchResult   `json:"results"`
+	Docs    []search.DocPage `json:"docs,omitempty" desc:"pages for provider_docs"`
+	Near    []string         `json:"near,omitempty" desc:"similar addresses, if nothing was found"`
+	Partial bool             `json:"partial,omitempty" desc:"the catalog is still being read"`
+	paged
+}
+
+type searchResult struct {
+	Kind        string `json:"kind"`
+	Address     string `json:"address"`
+	Version     string `json:"version,omitempty"`
+	Description string `json:"description,omitempty"`
+	Why         string `json:"why,omitempty" desc:"where it matches, if not there"`
+	Scan        string `json:"scan,omitempty" desc:"worst finding of the newest scan, or clean"`
+	Signed      bool   `json:"signed,omitempty"`
+	Deprecated  bool   `json:"deprecated,omitempty"`
+}
+
+func searchItems(ctx context.Context, s Source, in searchIn) (out searchOut, err error) {
+	q := url.Values{"q": {in.Query}, "kind": {in.Kind}}
+	if _, err := search.ParseQuery(q); err != nil {
+		return out, &wrongError{err.Error()}
+	}
+	found, err := s.Find(ctx, q)
+	if err != nil {
+		return out, err
+	}
+	out = searchOut{Total: found.Total, Docs: found.Docs, Near: addressesOf(found.Near), Partial: !found.Complete}
+	all := make([]searchResult, 0, len(found.Results))
+	for _, e := range found.Results {
+		all = append(all, searchResult{e.Kind, e.Address, e.Version, cleanLine(e.Description, 200), cleanLine(e.Why, 100), e.Scan, e.Signed, e.Deprecated})
+	}
+	out.Results, out.paged, err = fitPage(out, all, in.Page)
+	return out, err
+}
+
+type moduleIn struct {
+	Address string `json:"address" desc:"NAMESPACE/NAME/SYSTEM, with @VERSION or @CONSTRAINT; without it the newest release"`
+	Path    string `json:"path,omitempty" desc:"a submodule or example"`
+	Part    string `json:"part,omitempty" desc:"overview, inputs, outputs or readme"`
+	Filter  string `json:"filter,omitempty" desc:"words in names and descriptions of inputs and outputs"`
+	Section string `json:"section,omitempty" desc:"words of a heading of the README"`
+	Page    int    `json:"page,omitempty"`
+}
+
+type moduleOut struct {
+	Address        string       `json:"address"`
+	Version        string       `json:"version"`
+	Newest         string       `json:"newest,omitempty"`
+	Status         string       `json:"status,omitempty" desc:"deprecated or withdrawn, why, what to use instead"`
+	Source         string       `json:"source" desc:"for the module block"`
+	Constraint     string       `json:"constraint,omitempty" desc:"the same, for version"`
+	Description    string       `json:"description,omitempty"`
+	Example        string       `json:"example,omitempty" desc:"module block with the required inputs"`
+	Tools          []string     `json:"tools,omitempty" desc:"required versions of the tool"`
+	Providers      []string     `json:"providers,omitempty"`
+	Inputs         []modulePart `json:"inputs,omitempty"`
+	OptionalInputs []string     `json:"optional_inputs,omitempty" desc:"part inputs has them with types and defaults"`
+	Outputs        []modulePart `json:"outputs,omitempty"`
+	OutputNames    []string     `json:"output_names,omitempty"`
+	Submodules     []string     `json:"submodules,omitempty"`
+	Examples       []string     `json:"examples,omitempty"`
+	Sections       []string     `json:"sections,omitempty" desc:"of the README"`
+	Text           string       `json:"text,omitempty" desc:"of the README"`
+	paged
+}
+
+type modulePart struct {
+	Name        string   `json:"name"`
+	Type        string   `json:"type,omitempty"`
+	Required    bool     `json:"required,omitempty"`
+	Default     string   `json:"default,omitempty" desc:"as JSON"`
+	Description string   `json:"description,omitempty"`
+	Validation  []string `json:"validation,omitempty" desc:"conditions"`
+	Sensitive   bool     `json:"sensitive,omitempty"`
+	Deprecated  string   `json:"deprecated,omitempty"`
+}
+
+func showModule(ctx context.Context, s Source, in moduleIn) (out moduleOut, err error) {
+	c, err := findItem(ctx, s, in.Address, addr.KindModule)
+	if err != nil {
+		return out, err
+	}
+	v, err := c.chooseVersion(c.Versions)
+	if err != nil {
+		return out, err
+	}
+	d, layout, dir, err := describeModule(ctx, s, c.Module, v)
+	if err != nil {
+		return out, err
+	}
+	out = moduleOut{Address: c.Item.String(), Version: v.String(), Newest: c.newest, Status: statusLine(c.list.Status(v))}
+	at := d.Root
+	name := c.Module.Name
+	if in.Path = cmp.Or(in.Path, d.Below()); in.Path != "" {
+		all := slices.Concat(d.Submodules, d.Examples)
+		i := slices.IndexFunc(all, func(m artifact.DescribedModule) bool { return m.Path == in.Path })
+		if i < 0 {
+			return out, &wrongError{"the module has no such path; it has " + strings.Join(boundNames(pathsOf(all), maxLine), ", ")}
+		}
+		at = all[i]
+		name = path.Base(in.Path)
+	}
+	out.Source, out.Constraint = s.sourceOf(layout, c.Item, v, path.Join(dir, in.Path))
+	readme := ""
+	if at.Readme != nil {
+		readme = at.Readme.Text
+	}
+	inputs, outputs := matchingParts(at, in.Filter)
+	switch part := in.Part; {
+	case part == "readme" || part == "" && in.Section != "":
+		var lines []string
+		if out.Sections, lines, err = chooseSection(readme, in.Section); err != nil {
+			return out, err
+		}
+		lines, out.paged, err = fitPage(out, lines, in.Page)
+		out.Text = strings.Join(lines, "\n")
+	case part == "outputs":
+		out.Outputs, out.paged, err = fitPage(out, outputs, in.Page)
+	case part == "inputs" || part == "" && in.Filter != "":
+		if part == "" {
+			out.Outputs = outputs[:min(10, len(outputs))]
+		}
+		out.Inputs, out.paged, err = fitPage(out, inputs, in.Page)
+	case part == "" || part == "overview":
+		out.Description = cleanLine(catalog.FirstWords(readme), 300)
+		out.Example = text.Clip(description.ModuleBlock(name, out.Source, out.Constraint, at.Variables()), 700)
+		out.Submodules = boundNames(pathsOf(d.Submodules), 300)
+		out.Examples = boundNames(pathsOf(d.Examples), 200)
+		out.Sections, _, _ = chooseSection(readme, "") // without a word there is no error
+		out.nameParts(at)
+		required := slices.DeleteFunc(inputs, func(i modulePart) bool { return !i.Required })
+		out.Inputs, out.paged, err = fitPage(out, required, in.Page)
+	default:
+		return out, &wrongError{"part is overview, inputs, outputs or readme"}
+	}
+	return out, err
+}
+
+// describeModule returns what a version says of itself, and where it is.
+func describeModule(ctx context.Context, s Source, m addr.Module, v addr.Version) (d artifact.ModuleDescription, l addr.Layout, dir string, err error) {
+	from, err := s.Open(ctx, m.Item(), v)
+	if err != nil {
+		return d, l, "", err
+	}
+	mv, err := from.ModuleVersion(ctx, m, v)
+	if err != nil {
+		return d, l, "", err
+	}
+	if s.Host == "" {
+		dir = strings.TrimPrefix(mv.Suffix(), "//") // a front-end knows it
+	}
+	d, err = from.Description(ctx, mv)
+	return d, from.Layout(), dir, err
+}
+
+func pathsOf(all []artifact.DescribedModule) (paths []string) {
+	for _, m := range all {
+		paths = append(paths, m.Path)
+	}
+	return paths
+}
+
+// nameParts adds names and requirements of a directory.
+func (out *moduleOut) nameParts(at artifact.DescribedModule) {
+	var optional, names, providers []string
+	for _, v := range at.Variables() {
+		if !v.Required {
+			optional = append(optional, v.Name)
+		}
+	}
+	for _, o := range at.Outputs {
+		names = append(names, o.Name)
+	}
+	for _, p := range at.RequiredProviders {
+		providers = append(providers, strings.TrimSpace(cmp.Or(p.Source, p.Name)+" "+strings.Join(p.Versions, ", ")))
+	}
+	out.Tools = boundNames(at.RequiredVersion, 100)
+	out.Providers = boundNames(providers, 300)
+	out.OptionalInputs = boundNames(optional, 700)
+	out.OutputNames = boundNames(names, 500)
+}
+
+// matchingParts returns the inputs and outputs with all words in name or description.
+func matchingParts(at artifact.DescribedModule, filter string) (inputs, outputs []modulePart) {
+	words := strings.Fields(strings.ToLower(filter))
+	matches := func(name, about string) bool {
+		where := strings.ToLower(name + " " + strings.ReplaceAll(name, "_", " ") + " " + about)
+		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(where, w) })
+	}
+	for _, v := range at.Variables() {
+		if !matches(v.Name, v.Description) {
+			continue
+		}
+		i := modulePart{Name: cleanLine(v.Name, 100), Type: cleanLine(description.TypeLine(v.Type), 300), Required: v.Required, Default: cleanLine(string(v.Default), 200), Description: cleanLine(v.Description, 300), Sensitive: v.Sensitive}
+		for _, rule := range v.Validation[:min(3, len(v.Validation))] {
+			i.Validation = append(i.Validation, cleanLine(rule, 200))
+		}
+		if v.Deprecated {
+			i.Deprecated = cmp.Or(cleanLine(v.Advice, 200), "yes")
+		}
+		inputs = append(inputs, i)
+	}
+	for _, o := range at.Outputs {
+		if matches(o.Name, o.Description) {
+			outputs = append(outputs, modulePart{Name: cleanLine(o.Name, 100), Description: cleanLine(o.Description, 200), Sensitive: o.Sensitive})
+		}
+	}
+	return inputs, outputs
+}
+
+// statusLine describes a status in a few words; "": nothing to report.
+func statusLine(s evidence.Status) string {
+	e := cmp.Or(s.Yanked, s.Deprecated)
+	if e == nil {
+		return ""
+	}
+	word := "deprecated"
+	if s.Yanked != nil {
+		word = "withdrawn"
+	}
+	if e.Message != "" {
+		word += ": " + cleanLine(e.Message, 300)
+	}
+	if e.Replacement != "" {
+		word += "; use " + cleanLine(e.Replacement, 200)
+	}
+	return word
+}
+
+type versionsIn struct {
+	Address string `json:"address" desc:"of a module or provider, with @VERSION or @CONSTRAINT: acme/eks/aws@~> 20.0"`
+	Page    int    `json:"page,omitempty"`
+}
+
+type versionsOut struct {
+	Address  string          `json:"address"`
+	Kind     string          `json:"kind"`
+	Newest   string          `json:"newest,omitempty" desc:"the release to use; none if all are withdrawn"`
+	Selected string          `json:"selected,omitempty" desc:"the highest served version that the constraint allows, or the exact one"`
+	Status   string          `json:"status,omitempty" desc:"of the selected version, or why none is selected"`
+	Versions []listedVersion `json:"versions" desc:"those that the constraint allows, highest first"`
+	paged
+}
+
+type listedVersion struct {
+	Version   string `json:"version"`
+	Published string `json:"published,omitempty"`
+	Status    string `json:"status,omitempty" desc:"deprecated or withdrawn, why, what to use instead"`
+}
+
+func showVersions(ctx context.Context, s Source, in versionsIn) (out versionsOut, err error) {
+	c, err := findItem(ctx, s, in.Address, "")
+	if err != nil {
+		return out, err
+	}
+	out = versionsOut{Address: c.Item.String(), Kind: c.Kind, Newest: c.newest}
+	if c.Versions != "" {
+		if v, err := c.chooseVersion(c.Versions); err == nil {
+			out.Selected = v.String()
+			out.Status = cmp.Or(statusLine(c.list.Status(v)), "neither deprecated nor withdrawn")
+		} else {
+			out.Status = text.Excerpt(err.Error())
+		}
+	}
+	all := []listedVersion{}
+	for _, v := range c.list.Versions {
+		if c.Selects(v) {
+			one := listedVersion{Version: v.String(), Status: statusLine(c.list.Status(v))}
+			if at := c.list.Published(v, nil); !at.IsZero() {
+				one.Published = at.UTC().Format("2006-01-02")
+			}
+			all = append(all, one)
+		}
+	}
+	out.Versions, out.paged, err = fitPage(out, all, in.Page)
+	return out, err
+}
+
+type compareIn struct {
+	Address string `json:"address" desc:"NAMESPACE/NAME/SYSTEM"`
+	From    string `json:"from,omitempty" desc:"version or constraint; without it the release before to"`
+	To      string `json:"to,omitempty" desc:"the same; without it the newest release"`
+	Page    int    `json:"page,omitempty"`
+}
+
+type compareOut struct {
+	Address     string                   `json:"address"`
+	From        string                   `json:"from"`
+	To          string                   `json:"to"`
+	Breaks      int                      `json:"breaks" desc:"differences that break callers"`
+	MayBreak    int                      `json:"may_break"`
+	Differences []description.Difference `json:"differences" desc:"worst first"`
+	paged
+}
+
+func compareVersions(ctx context.Context, s Source, in compareIn) (out compareOut, err error) {
+	c, err := findItem(ctx, s, in.Address, addr.KindModule)
+	if err != nil {
+		return out, err
+	}
+	out.Address = c.Item.String()
+	to, err := c.chooseVersion(in.To)
+	if err != nil {
+		return out, err
+	}
+	from, ok := c.served.Highest(func(v addr.Version) bool { return v.Compare(to) < 0 && !v.Prerelease() })
+	if in.From != "" {
+		from, err = c.chooseVersion(in.From)
+	} else if !ok {
+		err = &wrongError{"there is no release before " + to.String()}
+	}
+	if err != nil {
+		return out, err
+	}
+	var sides [2]artifact.ModuleDescription
+	for i, v := range []addr.Version{from, to} {
+		if sides[i], _, _, err = describeModule(ctx, s, c.Module, v); err != nil {
+			return out, err
+		}
+	}
+	out.From = from.String()
+	out.To = to.String()
+	all := []description.Difference{}
+	for _, d := range description.Compare(sides[0], sides[1]) {
+		switch d.Effect {
+		case description.Breaks:
+			out.Breaks++
+		case description.MayBreak:
+			out.MayBreak++
+		}
+		d.Name = cleanLine(d.Name, 150)
+		d.Detail = cleanLine(d.Detail, 300)
+		all = append(all, d)
+	}
+	slices.SortStableFunc(all, func(a, b description.Difference) int {
+		return slices.Index(description.Effects(), a.Effect) - slices.Index(description.Effects(), b.Effect)
+	})
+	out.Differences, out.paged, err = fitPage(out, all, in.Page)
+	return out, err
+}
+
+type docsIn struct {
+	Name    string `json:"name,omitempty" desc:"of a resource, data.NAME of a data source, or the path of a page as guides/upgrade; without it pages are listed"`
+	Address string `json:"address,omitempty" desc:"NAMESPACE/TYPE or HOST/NAMESPACE/TYPE of the provider, with @VERSION or @CONSTRAINT; without it the one that has the page"`
+	Filter  string `json:"filter,omitempty" desc:"words in the names of listed pages"`
+	Section string `json:"section,omitempty" desc:"words of a heading, such as Argument Reference"`
+	Page    int    `json:"page,omitempty"`
+}
+
+type docsOut struct {
+	Address    string   `json:"address"`
+	Version    string   `json:"version"`
+	Status     string   `json:"status,omitempty" desc:"deprecated or withdrawn, why, what to use instead"`
+	Source     string   `json:"source" desc:"for required_providers"`
+	Constraint string   `json:"constraint,omitempty" desc:"the same, for version"`
+	Name       string   `json:"name,omitempty"`
+	Kind       string   `json:"kind,omitempty"`
+	Sections   []string `json:"sections,omitempty"`
+	Text       string   `json:"text,omitempty"`
+	List       []string `json:"list,omitempty" desc:"names of pages"`
+	paged
+}
+
+func showDocs(ctx context.Context, s Source, in docsIn) (out docsOut, err error) {
+	plain := strings.TrimPrefix(in.Name, "data.")
+	if in.Address == "" {
+		q := url.Values{"q": {plain}}
+		if _, err := search.ParseQuery(q); err != nil || plain == "" {
+			return out, &wrongError{"name a page, such as aws_vpc, or the address of a provider"}
+		}
+		found, err := s.Find(ctx, q)
+		if err != nil {
+			return out, err
+		}
+		if len(found.Docs) == 0 {
+			return out, &wrongError{"no provider here has a page " + text.Excerpt(plain) + "; with address, its pages are listed"}
+		}
+		in.Address = found.Docs[0].Provider
+		in.Name = strings.TrimSuffix(in.Name, plain) + found.Docs[0].Name
+	}
+	c, err := findItem(ctx, s, in.Address, addr.KindProvider)
+	if err != nil {
+		return out, err
+	}
+	v, err := c.chooseVersion(c.Versions)
+	if err != nil {
+		return out, err
+	}
+	from, err := s.Open(ctx, c.Item, v)
+	if err != nil {
+		return out, err
+	}
+	docs, err := catalog.ReadDocs(ctx, from, c.Provider, v)
+	if err != nil {
+		return out, err
+	}
+	if docs == nil || len(docs.Pages) == 0 {
+		return out, &wrongError{c.Item.String() + " " + v.String() + " was published without documentation"}
+	}
+	out = docsOut{Address: c.Item.String(), Version: v.String(), Status: statusLine(c.list.Status(v))}
+	out.Source, out.Constraint = s.sourceOf(from.Layout(), c.Item, v, "")
+	names, p := findPage(docs, c.Provider.Type, in.Name, in.Filter)
+	switch {
+	case in.Name == "":
+		out.List, out.paged, err = fitPage(out, names, in.Page)
+		return out, err
+	case p == nil:
+		return out, &wrongError{"the documentation has no page " + text.Excerpt(in.Name) + "; near it are " + strings.Join(boundNames(names, maxLine), ", ")}
+	}
+	out.Name = cleanLine(p.Name(c.Provider.Type), 150)
+	out.Kind = string(p.Kind)
+	titles, lines, err := chooseSection(p.Text, in.Section)
+	if err != nil {
+		return out, err
+	}
+	out.Sections = titles
+	lines, out.paged, err = fitPage(out, lines, in.Page)
+	out.Text = strings.Join(lines, "\n")
+	return out, err
+}
+
+// findPage returns the page of a path or name, nil if there is none, and the names of pages that
+// have the filter, or share the beginning of a word with the name.
+func findPage(docs *description.Docs, typ, name, filter string) (names []string, found *description.Page) {
+	plain, isData := strings.CutPrefix(name, "data.")
+	words := strings.FieldsFunc(strings.TrimPrefix(plain, typ+"_"), search.IsBreak)
+	for i, p := range docs.Pages {
+		as := p.Name(typ)
+		isNamed := (as == plain || as == typ+"_"+plain) && (p.Kind == description.Data || !isData)
+		if found == nil && (isNamed || p.Path == name) {
+			found = &docs.Pages[i]
+		}
+		shares := func(w string) bool { return strings.Contains(as, w[:min(3, len(w))]) }
+		if strings.Contains(as, filter) && (name == "" || slices.ContainsFunc(words, shares)) {
+			if p.Kind == description.Data {
+				as = "data." + as
+			}
+			names = append(names, cleanLine(as, 150))
+		}
+	}
+	return names, found
+}
