@@ -34,6 +34,7 @@ const attackedToken = "oks_all_everything0123456789abcdef"
 const attackedConfig = `
 anonymous = []
 hostname  = "okara.example"
+mcp       = true
 instances {
   templates = %q
   rate      = 100000

@@ -163,18 +163,18 @@ func checkTasks(t *testing.T, o office) {
 	t.Helper()
 	for task, calls := range map[string][][]string{ // tool, arguments, what the answer has
 		"a private VPC with flow logs by our module": {
-			{"search", `{"query":"vpc"}`, "address: net/vpc/aws"}, {"module", `{"address":"net/vpc/aws"}`, `source  = "okara.example.com/net/vpc/aws"`, `version = "~> 6.0"`, "name: cidr; type: string; required: true"},
-			{"module", `{"address":"net/vpc/aws","filter":"flow log"}`, "name: enable_flow_log; type: bool; default: false", "name: flow_log_destination_type", `validation: contains(["s3"`},
+			{"search", `{"query":"vpc"}`, `"address":"net/vpc/aws"`}, {"module", `{"address":"net/vpc/aws"}`, `source  = \"okara.example.com/net/vpc/aws\"`, `version = \"~> 6.0\"`, `"input":"cidr","type":"string","required":true`},
+			{"module", `{"address":"net/vpc/aws","filter":"flow log"}`, `"input":"enable_flow_log","type":"bool","default":"false","description":"Write VPC flow logs."`, `"validation":["contains([\"s3\", \"cloud-watch-logs\"]`},
 		},
-		"is our pin of eks affected?":           {{"versions", `{"address":"net/eks/aws@~> 20.0"}`, "selected: 20.1.0", "newest: 21.0.0", "status: deprecated: CVE-2026-1234 in its nodes; use 21.0.0"}},
-		"why is eks 20.2.0 gone?":               {{"versions", `{"address":"net/eks/aws@20.2.0"}`, "status: withdrawn: deletes node groups"}, {"module", `{"address":"net/eks/aws@20.2.0"}`, "withdrawn"}},
-		"what breaks if we take eks 21?":        {{"compare", `{"address":"net/eks/aws","from":"~> 20.0","to":"21.0.0"}`, "from: 20.1.0", "breaks: 2", "name: role_arn; change: added; effect: breaks"}},
-		"what did the newest vpc remove?":       {{"compare", `{"address":"net/vpc/aws"}`, "from: 5.0.0", "breaks: 1", "name: legacy_name; change: removed"}},
-		"which output has the private subnets?": {{"module", `{"address":"net/vpc/aws","part":"outputs","filter":"private subnets"}`, "name: private_subnet_ids"}},
-		"how do I get one NAT gateway?":         {{"module", `{"address":"net/vpc/aws"}`, "sections: VPC, NAT gateways, Long"}, {"module", `{"address":"net/vpc/aws","section":"nat"}`, "Set `option_001`"}},
-		"endpoints beside the network":          {{"module", `{"address":"net/vpc/aws"}`, "submodules: modules/endpoints"}, {"module", `{"address":"net/vpc/aws","path":"modules/endpoints"}`, `"okara.example.com/net/vpc/aws//modules/endpoints"`, "name: services; type: set(string); required: true"}},
-		"what does dns_record take?":            {{"provider_docs", `{"name":"dns_record","section":"argument"}`, "`zone` - (Required)", "source: okara.example.com/acme/dns"}},
-		"a zone that exists":                    {{"provider_docs", `{"address":"acme/dns","filter":"zone"}`, "list: data.dns_zone"}, {"provider_docs", `{"address":"acme/dns","name":"data.dns_zone"}`, "Reads a zone"}},
+		"is our pin of eks affected?":           {{"versions", `{"address":"net/eks/aws@~> 20.0"}`, `"newest":"21.0.0","selected":"20.1.0","status":"deprecated: CVE-2026-1234 in its nodes; use 21.0.0"`}},
+		"why is eks 20.2.0 gone?":               {{"versions", `{"address":"net/eks/aws@20.2.0"}`, `"status":"withdrawn: deletes node groups"`}, {"module", `{"address":"net/eks/aws@20.2.0"}`, "withdrawn"}},
+		"what breaks if we take eks 21?":        {{"compare", `{"address":"net/eks/aws","from":"~> 20.0","to":"21.0.0"}`, `"from":"20.1.0","to":"21.0.0","breaks":2`, `"name":"role_arn","change":"added","effect":"breaks"`}},
+		"what did the newest vpc remove?":       {{"compare", `{"address":"net/vpc/aws"}`, `"from":"5.0.0","to":"6.0.0","breaks":1`, `"name":"legacy_name","change":"removed"`}},
+		"which output has the private subnets?": {{"module", `{"address":"net/vpc/aws","filter":"private subnets"}`, `"output":"private_subnet_ids"`}},
+		"how do I get one NAT gateway?":         {{"module", `{"address":"net/vpc/aws"}`, `"sections":["VPC","NAT gateways","Long"]`}, {"module", `{"address":"net/vpc/aws","section":"nat"}`, "Set `option_001`"}},
+		"endpoints beside the network":          {{"module", `{"address":"net/vpc/aws"}`, `"submodules":["modules/endpoints"]`}, {"module", `{"address":"net/vpc/aws","path":"modules/endpoints"}`, `"okara.example.com/net/vpc/aws//modules/endpoints"`, `"input":"services","type":"set(string)","required":true`}},
+		"what does dns_record take?":            {{"provider_docs", `{"name":"dns_record","section":"argument"}`, "`zone` - (Required)", `"source":"okara.example.com/acme/dns"`}},
+		"a zone that exists":                    {{"provider_docs", `{"address":"acme/dns","filter":"zone"}`, `"list":["data.dns_zone"]`}, {"provider_docs", `{"address":"acme/dns","name":"data.dns_zone"}`, "Reads a zone"}},
 		"a name that is misspelt":               {{"module", `{"address":"net/vcp/aws"}`, "there is no module net/vcp/aws", "near it are net/vpc/aws"}, {"provider_docs", `{"address":"acme/dns","name":"dns_recrod"}`, "has no page", "dns_record"}},
 		"mistakes":                              {{"module", `{"address":"acme/dns"}`, "is not the address of a module"}, {"module", `{"adress":"x"}`, `unknown field "adress"`}, {"versions", `{"address":"net/eks/aws","page":9}`, "there is no page 9"}},
 	} {
@@ -229,14 +229,14 @@ func TestPages(t *testing.T) { inOffice(t, checkPages) }
 
 func checkPages(t *testing.T, o office) {
 	t.Helper()
-	for arguments, want := range map[string]int{`"part":"inputs"`: 154, `"part":"readme"`: 4000} {
+	for arguments, want := range map[string]int{`"filter":""`: 156, `"filter":"option"`: 150, `"section":"all"`: 4000} {
 		all := ""
 		for page, pages := 1, 1; page <= pages; page++ {
 			text, data := o.call(t, readerToken, "module", fmt.Sprintf(`{"address":"net/vpc/aws",%s,"page":%d}`, arguments, page))
 			pages = int(data["pages"].(float64))
 			all += text
 		}
-		if n := strings.Count(all, "- name: ") + strings.Count(all, `A "quoted" \ <line> of text.`); n != want {
+		if n := strings.Count(all, `"input":`) + strings.Count(all, `"output":`) + strings.Count(all, `A \"quoted\" \\ <line> of text.`); n != want {
 			t.Errorf("%s: %d of %d", arguments, n, want)
 		}
 	}
@@ -248,7 +248,7 @@ func TestMessages(t *testing.T) { inOffice(t, checkMessages) }
 func checkMessages(t *testing.T, o office) {
 	t.Helper()
 	for body, want := range map[string]string{
-		`{"jsonrpc":"2.0","id":"a","method":"ping"}`: `{"jsonrpc":"2.0","id":"a","result":{}}`,
+		`{"jsonrpc":"2.0","id":"a","method":"ping"}`: `{"id":"a","jsonrpc":"2.0","result":{}}`,
 		`x`: "-32700", `{"jsonrpc":"2.0"`: "-32700", strings.Repeat("[", 1000) + strings.Repeat("]", 1000): "-32700",
 		`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`: "-32600", `{"id":1,"method":"ping"}`: "-32600", `{"jsonrpc":"2.0","id":{},"method":"ping"}`: "-32600", `{"jsonrpc":"2.0","id":null,"method":"ping"}`: "-32600", `7`: "-32600",
 		`{"jsonrpc":"2.0","id":1,"method":"resources/list"}`: "-32601", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"yank"}}`: "-32602", `{"jsonrpc":"2.0","id":1,"method":"initialize"}`: "-32602",

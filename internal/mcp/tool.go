@@ -81,28 +81,18 @@ type wrongError struct{ text string }
 
 func (e *wrongError) Error() string { return e.text }
 
-type content struct {
-	Type string `json:"type"`
-	Text string `json:"text"`
-}
-
-type result struct {
-	Content    []content `json:"content"`
-	Structured any       `json:"structuredContent,omitempty"`
-	IsError    bool      `json:"isError,omitempty"`
-}
-
-// answer runs the tool. Errors are results too: the model reads them, and may do better.
-func (t tool) answer(ctx context.Context, s Source, arguments json.RawMessage) result {
+// answerCall runs the tool. Errors are results too: the model reads them, and may do better.
+func (t tool) answerCall(ctx context.Context, s Source, arguments json.RawMessage) map[string]any {
+	content := func(s string) []map[string]string { return []map[string]string{{"type": "text", "text": s}} }
 	out, err := t.run(ctx, s, arguments)
 	if err == nil {
-		return result{Content: []content{{"text", formatText(out)}}, Structured: out}
+		return map[string]any{"content": content(string(encodePlain(out))), "structuredContent": out}
 	}
-	message := s.Explain(err)
-	if wrong, ok := errors.AsType[*wrongError](err); ok {
-		message = wrong.text
+	message := s.Explain
+	if _, ok := errors.AsType[*wrongError](err); ok {
+		message = error.Error
 	}
-	return result{Content: []content{{"text", text.Clip(text.Block(message), MaxAnswer/4)}}, IsError: true}
+	return map[string]any{"content": content(text.Clip(text.Block(message(err)), MaxAnswer/4)), "isError": true}
 }
 
 // schemaOf returns the JSON Schema of a type.

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 
@@ -23,7 +22,7 @@ import (
 func allTools() []tool {
 	return []tool{
 		newTool("search", "Search", "Find modules, providers, templates and pages of provider documentation by name, description, input or resource type. Start here.", searchItems),
-		newTool("module", "Module", "How to call a module: source line and block, required inputs, names of the others, outputs, submodules, sections of its README. With part or filter: inputs with types, defaults and validation, outputs, or README text.", showModule),
+		newTool("module", "Module", "How to call a module: source line and block, inputs with types and defaults, outputs, submodules, sections of its README. With filter also descriptions and validation of inputs; with section the text of the README.", showModule),
 		newTool("versions", "Versions", "Versions of a module or provider: the newest, the one that a constraint selects, which are deprecated or withdrawn, why, and what to use instead.", showVersions),
 		newTool("provider_docs", "Provider documentation", "One page of the documentation of a provider, by name as aws_vpc or data.aws_vpc, or the list of its pages.", showDocs),
 		newTool("compare", "Compare versions", "What changed between two versions of a module: what breaks callers, what may break them, what is new.", compareVersions),
@@ -72,181 +71,6 @@ func searchItems(ctx context.Context, s Source, in searchIn) (out searchOut, err
 	}
 	out.Results, out.paged, err = fitPage(out, all, in.Page)
 	return out, err
-}
-
-type moduleIn struct {
-	Address string `json:"address" desc:"NAMESPACE/NAME/SYSTEM, with @VERSION or @CONSTRAINT; without it the newest release"`
-	Path    string `json:"path,omitempty" desc:"a submodule or example"`
-	Part    string `json:"part,omitempty" desc:"overview, inputs, outputs or readme"`
-	Filter  string `json:"filter,omitempty" desc:"words in names and descriptions of inputs and outputs"`
-	Section string `json:"section,omitempty" desc:"words of a heading of the README"`
-	Page    int    `json:"page,omitempty"`
-}
-
-type moduleOut struct {
-	Address        string       `json:"address"`
-	Version        string       `json:"version"`
-	Newest         string       `json:"newest,omitempty"`
-	Status         string       `json:"status,omitempty" desc:"deprecated or withdrawn, why, what to use instead"`
-	Source         string       `json:"source" desc:"for the module block"`
-	Constraint     string       `json:"constraint,omitempty" desc:"the same, for version"`
-	Description    string       `json:"description,omitempty"`
-	Example        string       `json:"example,omitempty" desc:"module block with the required inputs"`
-	Tools          []string     `json:"tools,omitempty" desc:"required versions of the tool"`
-	Providers      []string     `json:"providers,omitempty"`
-	Inputs         []modulePart `json:"inputs,omitempty"`
-	OptionalInputs []string     `json:"optional_inputs,omitempty" desc:"part inputs has them with types and defaults"`
-	Outputs        []modulePart `json:"outputs,omitempty"`
-	OutputNames    []string     `json:"output_names,omitempty"`
-	Submodules     []string     `json:"submodules,omitempty"`
-	Examples       []string     `json:"examples,omitempty"`
-	Sections       []string     `json:"sections,omitempty" desc:"of the README"`
-	Text           string       `json:"text,omitempty" desc:"of the README"`
-	paged
-}
-
-type modulePart struct {
-	Name        string   `json:"name"`
-	Type        string   `json:"type,omitempty"`
-	Required    bool     `json:"required,omitempty"`
-	Default     string   `json:"default,omitempty" desc:"as JSON"`
-	Description string   `json:"description,omitempty"`
-	Validation  []string `json:"validation,omitempty" desc:"conditions"`
-	Sensitive   bool     `json:"sensitive,omitempty"`
-	Deprecated  string   `json:"deprecated,omitempty"`
-}
-
-func showModule(ctx context.Context, s Source, in moduleIn) (out moduleOut, err error) {
-	c, err := findItem(ctx, s, in.Address, addr.KindModule)
-	if err != nil {
-		return out, err
-	}
-	v, err := c.chooseVersion(c.Versions)
-	if err != nil {
-		return out, err
-	}
-	d, layout, dir, err := describeModule(ctx, s, c.Module, v)
-	if err != nil {
-		return out, err
-	}
-	out = moduleOut{Address: c.Item.String(), Version: v.String(), Newest: c.newest, Status: statusLine(c.list.Status(v))}
-	at := d.Root
-	name := c.Module.Name
-	if in.Path = cmp.Or(in.Path, d.Below()); in.Path != "" {
-		all := slices.Concat(d.Submodules, d.Examples)
-		i := slices.IndexFunc(all, func(m artifact.DescribedModule) bool { return m.Path == in.Path })
-		if i < 0 {
-			return out, &wrongError{"the module has no such path; it has " + strings.Join(boundNames(pathsOf(all), maxLine), ", ")}
-		}
-		at = all[i]
-		name = path.Base(in.Path)
-	}
-	out.Source, out.Constraint = s.sourceOf(layout, c.Item, v, path.Join(dir, in.Path))
-	readme := ""
-	if at.Readme != nil {
-		readme = at.Readme.Text
-	}
-	inputs, outputs := matchingParts(at, in.Filter)
-	switch part := in.Part; {
-	case part == "readme" || part == "" && in.Section != "":
-		var lines []string
-		if out.Sections, lines, err = chooseSection(readme, in.Section); err != nil {
-			return out, err
-		}
-		lines, out.paged, err = fitPage(out, lines, in.Page)
-		out.Text = strings.Join(lines, "\n")
-	case part == "outputs":
-		out.Outputs, out.paged, err = fitPage(out, outputs, in.Page)
-	case part == "inputs" || part == "" && in.Filter != "":
-		if part == "" {
-			out.Outputs = outputs[:min(10, len(outputs))]
-		}
-		out.Inputs, out.paged, err = fitPage(out, inputs, in.Page)
-	case part == "" || part == "overview":
-		out.Description = cleanLine(catalog.FirstWords(readme), 300)
-		out.Example = text.Clip(description.ModuleBlock(name, out.Source, out.Constraint, at.Variables()), 700)
-		out.Submodules = boundNames(pathsOf(d.Submodules), 300)
-		out.Examples = boundNames(pathsOf(d.Examples), 200)
-		out.Sections, _, _ = chooseSection(readme, "") // without a word there is no error
-		out.nameParts(at)
-		required := slices.DeleteFunc(inputs, func(i modulePart) bool { return !i.Required })
-		out.Inputs, out.paged, err = fitPage(out, required, in.Page)
-	default:
-		return out, &wrongError{"part is overview, inputs, outputs or readme"}
-	}
-	return out, err
-}
-
-// describeModule returns what a version says of itself, and where it is.
-func describeModule(ctx context.Context, s Source, m addr.Module, v addr.Version) (d artifact.ModuleDescription, l addr.Layout, dir string, err error) {
-	from, err := s.Open(ctx, m.Item(), v)
-	if err != nil {
-		return d, l, "", err
-	}
-	mv, err := from.ModuleVersion(ctx, m, v)
-	if err != nil {
-		return d, l, "", err
-	}
-	if s.Host == "" {
-		dir = strings.TrimPrefix(mv.Suffix(), "//") // a front-end knows it
-	}
-	d, err = from.Description(ctx, mv)
-	return d, from.Layout(), dir, err
-}
-
-func pathsOf(all []artifact.DescribedModule) (paths []string) {
-	for _, m := range all {
-		paths = append(paths, m.Path)
-	}
-	return paths
-}
-
-// nameParts adds names and requirements of a directory.
-func (out *moduleOut) nameParts(at artifact.DescribedModule) {
-	var optional, names, providers []string
-	for _, v := range at.Variables() {
-		if !v.Required {
-			optional = append(optional, v.Name)
-		}
-	}
-	for _, o := range at.Outputs {
-		names = append(names, o.Name)
-	}
-	for _, p := range at.RequiredProviders {
-		providers = append(providers, strings.TrimSpace(cmp.Or(p.Source, p.Name)+" "+strings.Join(p.Versions, ", ")))
-	}
-	out.Tools = boundNames(at.RequiredVersion, 100)
-	out.Providers = boundNames(providers, 300)
-	out.OptionalInputs = boundNames(optional, 700)
-	out.OutputNames = boundNames(names, 500)
-}
-
-// matchingParts returns the inputs and outputs with all words in name or description.
-func matchingParts(at artifact.DescribedModule, filter string) (inputs, outputs []modulePart) {
-	words := strings.Fields(strings.ToLower(filter))
-	matches := func(name, about string) bool {
-		where := strings.ToLower(name + " " + strings.ReplaceAll(name, "_", " ") + " " + about)
-		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(where, w) })
-	}
-	for _, v := range at.Variables() {
-		if !matches(v.Name, v.Description) {
-			continue
-		}
-		i := modulePart{Name: cleanLine(v.Name, 100), Type: cleanLine(description.TypeLine(v.Type), 300), Required: v.Required, Default: cleanLine(string(v.Default), 200), Description: cleanLine(v.Description, 300), Sensitive: v.Sensitive}
-		for _, rule := range v.Validation[:min(3, len(v.Validation))] {
-			i.Validation = append(i.Validation, cleanLine(rule, 200))
-		}
-		if v.Deprecated {
-			i.Deprecated = cmp.Or(cleanLine(v.Advice, 200), "yes")
-		}
-		inputs = append(inputs, i)
-	}
-	for _, o := range at.Outputs {
-		if matches(o.Name, o.Description) {
-			outputs = append(outputs, modulePart{Name: cleanLine(o.Name, 100), Description: cleanLine(o.Description, 200), Sensitive: o.Sensitive})
-		}
-	}
-	return inputs, outputs
 }
 
 // statusLine describes a status in a few words; "": nothing to report.
