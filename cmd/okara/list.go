@@ -280,7 +280,7 @@ func listVersions(ctx context.Context, a *cli.App, from lister, it addr.Selectio
 	for _, v := range versions {
 		s := l.Status(v)
 		lines = append(lines, versionLine{v.String(), l.Published(v, nil), marksOf(s)})
-		rows = append(rows, []string{v.String(), statusText(s), cli.Timestamp(l.Published(v, nil))})
+		rows = append(rows, []string{v.String(), s.Text(), cli.Timestamp(l.Published(v, nil))})
 	}
 	for _, w := range l.Warnings() {
 		a.Note("warning: %s", w)
@@ -290,28 +290,6 @@ func listVersions(ctx context.Context, a *cli.App, from lister, it addr.Selectio
 		columns = 3
 	}
 	return a.PrintResult(lines, a.Rows(rows, columns))
-}
-
-// statusText describes a status in a few words; "": nothing to report.
-func statusText(s evidence.Status) string {
-	var parts []string
-	for _, p := range []struct {
-		word  string
-		event *evidence.StatusEvent
-	}{{"yanked", s.Yanked}, {"deprecated", s.Deprecated}} {
-		if p.event == nil {
-			continue
-		}
-		text := p.word
-		if p.event.Message != "" {
-			text += ": " + p.event.Message
-		}
-		if p.event.Replacement != "" {
-			text += " (use " + p.event.Replacement + ")"
-		}
-		parts = append(parts, text)
-	}
-	return strings.Join(parts, "; ")
 }
 
 // itemVersion finds the version selected by an item on the command line: the highest that

@@ -14,7 +14,7 @@ import (
 func TestMCP(t *testing.T) {
 	r := newReadServer(t)
 	for _, tt := range []struct{ call, args, server, registry string }{
-		{"search", `{"query":"vpc"}`, `net/vpc/aws`, `net/vpc/aws`}, {"versions", `{"address":"net/vpc/aws"}`, `"version":"2.0.0"`, `withdrawn: broken`},
+		{"search", `{"query":"vpc"}`, `net/vpc/aws`, `net/vpc/aws`}, {"versions", `{"address":"net/vpc/aws"}`, `"version":"2.0.0"`, `yanked: broken`},
 		{"module", `{"address":"net/vpc/aws"}`, `"input":"cidr","type":"string","required":true`, `"source":"oci://` + r.registry + `/modules/net/vpc/aws?tag=1.1.0"`},
 		{"module", `{"address":"net/vpc/aws","section":"network"}`, "# A network", "# A network"}, {"compare", `{"address":"net/vpc/aws","from":"1.0.0"}`, `"to":"1.1.0"`, `"to":"1.1.0"`},
 		{"versions", `{"address":"` + aMirrored + `"}`, `"kind":"mirror"`, `"kind":"mirror"`}, {"provider_docs", `{"address":"acme/dns"}`, "without documentation", "without documentation"},

@@ -101,7 +101,7 @@ func (t selected) policyVersions(ctx context.Context, require *trust.Policy) (*c
 func pruneItem(ctx context.Context, a *cli.App, t selected, l *catalog.Versions, versions []addr.Version, removal cli.Removal) error {
 	var rows [][]string
 	for _, v := range versions {
-		rows = append(rows, []string{v.String(), statusText(l.Listing.Status(v))})
+		rows = append(rows, []string{v.String(), l.Listing.Status(v).Text()})
 	}
 	question := fmt.Sprintf("remove %s of %s (%d remain)", text.Plural(len(versions), "version"), t.address, len(l.Listing.Versions)-len(versions))
 	remove, err := a.Removes(removal, cli.Table(rows), question)

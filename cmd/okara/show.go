@@ -256,7 +256,7 @@ func (s *shown) text() string {
 	}
 	add("held back", s.Held)
 	add("policy", s.Policy)
-	add("status", statusText(s.status))
+	add("status", s.status.Text())
 	add("scan", s.Scan)
 	add("source", s.Annotations[artifact.AnnSource])
 	add("revision", s.Annotations[artifact.AnnRevision])

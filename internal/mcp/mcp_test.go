@@ -166,8 +166,8 @@ func checkTasks(t *testing.T, o office) {
 			{"search", `{"query":"vpc"}`, `"address":"net/vpc/aws"`}, {"module", `{"address":"net/vpc/aws"}`, `source  = \"okara.example.com/net/vpc/aws\"`, `version = \"~> 6.0\"`, `"input":"cidr","type":"string","required":true`},
 			{"module", `{"address":"net/vpc/aws","filter":"flow log"}`, `"input":"enable_flow_log","type":"bool","default":"false","description":"Write VPC flow logs."`, `"validation":["contains([\"s3\", \"cloud-watch-logs\"]`},
 		},
-		"is our pin of eks affected?":           {{"versions", `{"address":"net/eks/aws@~> 20.0"}`, `"newest":"21.0.0","selected":"20.1.0","status":"deprecated: CVE-2026-1234 in its nodes; use 21.0.0"`}},
-		"why is eks 20.2.0 gone?":               {{"versions", `{"address":"net/eks/aws@20.2.0"}`, `"status":"withdrawn: deletes node groups"`}, {"module", `{"address":"net/eks/aws@20.2.0"}`, "withdrawn"}},
+		"is our pin of eks affected?":           {{"versions", `{"address":"net/eks/aws@~> 20.0"}`, `"newest":"21.0.0","selected":"20.1.0","status":"deprecated: CVE-2026-1234 in its nodes (use 21.0.0)"`}},
+		"why is eks 20.2.0 gone?":               {{"versions", `{"address":"net/eks/aws@20.2.0"}`, `"status":"yanked: deletes node groups"`}, {"module", `{"address":"net/eks/aws@20.2.0"}`, "withdrawn"}},
 		"what breaks if we take eks 21?":        {{"compare", `{"address":"net/eks/aws","from":"~> 20.0","to":"21.0.0"}`, `"from":"20.1.0","to":"21.0.0","breaks":2`, `"name":"role_arn","change":"added","effect":"breaks"`}},
 		"what did the newest vpc remove?":       {{"compare", `{"address":"net/vpc/aws"}`, `"from":"5.0.0","to":"6.0.0","breaks":1`, `"name":"legacy_name","change":"removed"`}},
 		"which output has the private subnets?": {{"module", `{"address":"net/vpc/aws","filter":"private subnets"}`, `"output":"private_subnet_ids"`}},
@@ -230,13 +230,13 @@ func TestPages(t *testing.T) { inOffice(t, checkPages) }
 func checkPages(t *testing.T, o office) {
 	t.Helper()
 	for arguments, want := range map[string]int{`"filter":""`: 156, `"filter":"option"`: 150, `"section":"all"`: 4000} {
-		all := ""
+		var all strings.Builder
 		for page, pages := 1, 1; page <= pages; page++ {
 			text, data := o.call(t, readerToken, "module", fmt.Sprintf(`{"address":"net/vpc/aws",%s,"page":%d}`, arguments, page))
 			pages = int(data["pages"].(float64))
-			all += text
+			all.WriteString(text)
 		}
-		if n := strings.Count(all, `"input":`) + strings.Count(all, `"output":`) + strings.Count(all, `A \"quoted\" \\ <line> of text.`); n != want {
+		if n := strings.Count(all.String(), `"input":`) + strings.Count(all.String(), `"output":`) + strings.Count(all.String(), `A \"quoted\" \\ <line> of text.`); n != want {
 			t.Errorf("%s: %d of %d", arguments, n, want)
 		}
 	}

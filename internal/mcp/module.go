@@ -67,7 +67,7 @@ func showModule(ctx context.Context, s Source, in moduleIn) (out moduleOut, err 
 	if err != nil {
 		return out, err
 	}
-	out = moduleOut{Address: c.Item.String(), Version: v.String(), Newest: c.newest, Status: statusLine(c.list.Status(v))}
+	out = moduleOut{Address: c.Item.String(), Version: v.String(), Newest: c.newest, Status: cleanLine(c.list.Status(v).Text(), 600)}
 	at := d.Root
 	name := c.Module.Name
 	if in.Path = cmp.Or(in.Path, d.Below()); in.Path != "" {

@@ -95,7 +95,7 @@ func chooseSection(markdown, word string) (titles, lines []string, err error) {
 	}
 	titles = boundNames(titles, 400)
 	if len(lines) == 0 && word != "" {
-		err = &wrongError{"there is no such section; there are " + strings.Join(titles, ", ")}
+		err = &wrongError{"no section has these words; there are " + strings.Join(titles, ", ")}
 	}
 	return titles, lines, err
 }

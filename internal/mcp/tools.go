@@ -15,7 +15,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci/artifact"
-	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // allTools returns the tools, as they are listed.
@@ -73,25 +72,6 @@ func searchItems(ctx context.Context, s Source, in searchIn) (out searchOut, err
 	return out, err
 }
 
-// statusLine describes a status in a few words; "": nothing to report.
-func statusLine(s evidence.Status) string {
-	e := cmp.Or(s.Yanked, s.Deprecated)
-	if e == nil {
-		return ""
-	}
-	word := "deprecated"
-	if s.Yanked != nil {
-		word = "withdrawn"
-	}
-	if e.Message != "" {
-		word += ": " + cleanLine(e.Message, 300)
-	}
-	if e.Replacement != "" {
-		word += "; use " + cleanLine(e.Replacement, 200)
-	}
-	return word
-}
-
 type versionsIn struct {
 	Address string `json:"address" desc:"of a module or provider, with @VERSION or @CONSTRAINT: acme/eks/aws@~> 20.0"`
 	Page    int    `json:"page,omitempty"`
@@ -122,7 +102,7 @@ func showVersions(ctx context.Context, s Source, in versionsIn) (out versionsOut
 	if c.Versions != "" {
 		if v, err := c.chooseVersion(c.Versions); err == nil {
 			out.Selected = v.String()
-			out.Status = cmp.Or(statusLine(c.list.Status(v)), "neither deprecated nor withdrawn")
+			out.Status = cmp.Or(cleanLine(c.list.Status(v).Text(), 600), "neither deprecated nor withdrawn")
 		} else {
 			out.Status = text.Excerpt(err.Error())
 		}
@@ -130,7 +110,7 @@ func showVersions(ctx context.Context, s Source, in versionsIn) (out versionsOut
 	all := []listedVersion{}
 	for _, v := range c.list.Versions {
 		if c.Selects(v) {
-			one := listedVersion{Version: v.String(), Status: statusLine(c.list.Status(v))}
+			one := listedVersion{Version: v.String(), Status: cleanLine(c.list.Status(v).Text(), 600)}
 			if at := c.list.Published(v, nil); !at.IsZero() {
 				one.Published = at.UTC().Format("2006-01-02")
 			}
@@ -262,7 +242,7 @@ func showDocs(ctx context.Context, s Source, in docsIn) (out docsOut, err error)
 	if docs == nil || len(docs.Pages) == 0 {
 		return out, &wrongError{c.Item.String() + " " + v.String() + " was published without documentation"}
 	}
-	out = docsOut{Address: c.Item.String(), Version: v.String(), Status: statusLine(c.list.Status(v))}
+	out = docsOut{Address: c.Item.String(), Version: v.String(), Status: cleanLine(c.list.Status(v).Text(), 600)}
 	out.Source, out.Constraint = s.sourceOf(from.Layout(), c.Item, v, "")
 	names, p := findPage(docs, c.Provider.Type, in.Name, in.Filter)
 	switch {

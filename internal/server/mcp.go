@@ -52,7 +52,7 @@ func (f *Front) serveMCP(w http.ResponseWriter, r *http.Request) error {
 		return &service.Error{Status: http.StatusBadRequest, Text: "the message did not arrive whole"}
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	answer := mcp.Answer(r.Context(), f.mcpSource(r, g), f.o.Version, message)
+	answer := mcp.Answer(r.Context(), mcpSource(f, r, g), f.o.Version, message)
 	if answer == nil {
 		w.WriteHeader(http.StatusAccepted)
 		return nil
@@ -63,7 +63,7 @@ func (f *Front) serveMCP(w http.ResponseWriter, r *http.Request) error {
 }
 
 // mcpSource reads for an assistant what the caller may read. It decides and records each right.
-func (f *Front) mcpSource(r *http.Request, g access.Grant) mcp.Source {
+func mcpSource(f *Front, r *http.Request, g access.Grant) mcp.Source {
 	modules := f.Protocols.Catalog()
 	open := func(_ context.Context, it addr.Item, _ addr.Version) (*catalog.Catalog, error) {
 		if _, err := f.kit.Guard.Allow(r, rights.Right{Action: rights.Read, Kind: rights.Kind(it.Kind), Address: it.String()}); err != nil {
@@ -73,7 +73,9 @@ func (f *Front) mcpSource(r *http.Request, g access.Grant) mcp.Source {
 	}
 	return mcp.Source{
 		Host: cmp.Or(f.o.Hostname, r.Host), Open: open,
-		Find: func(ctx context.Context, query url.Values) (search.Results, error) { return f.findItems(ctx, query, g) },
+		Find: func(ctx context.Context, query url.Values) (search.Results, error) {
+			return findItems(ctx, f, query, g)
+		},
 		List: func(ctx context.Context, it addr.Item) (*depot.Listing, error) {
 			if _, err := open(ctx, it, addr.Version{}); err != nil {
 				return nil, err

@@ -25,7 +25,7 @@ func (f *Front) search(w http.ResponseWriter, r *http.Request) error {
 	if _, err := search.ParseQuery(r.URL.Query()); err != nil {
 		return &service.Error{Status: http.StatusBadRequest, Text: err.Error()}
 	}
-	doc, err := f.findItems(r.Context(), r.URL.Query(), g)
+	doc, err := findItems(r.Context(), f, r.URL.Query(), g)
 	if err != nil {
 		f.kit.Refuse(w, r, http.StatusBadGateway, "the request to the registry failed", err)
 		return nil
@@ -34,7 +34,7 @@ func (f *Front) search(w http.ResponseWriter, r *http.Request) error {
 }
 
 // findItems returns what a query finds of that which a caller may read.
-func (f *Front) findItems(ctx context.Context, query url.Values, g access.Grant) (doc search.Results, err error) {
+func findItems(ctx context.Context, f *Front, query url.Values, g access.Grant) (doc search.Results, err error) {
 	q, err := search.ParseQuery(query)
 	if err != nil {
 		return doc, err

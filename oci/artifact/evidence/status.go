@@ -248,6 +248,28 @@ type Status struct {
 	Resigned   *StatusEvent // whose layers replace those of the index
 }
 
+// Text describes a status in a few words; "": nothing to report.
+func (s Status) Text() string {
+	var parts []string
+	for _, p := range []struct {
+		word  string
+		event *StatusEvent
+	}{{"yanked", s.Yanked}, {"deprecated", s.Deprecated}} {
+		if p.event == nil {
+			continue
+		}
+		text := p.word
+		if p.event.Message != "" {
+			text += ": " + p.event.Message
+		}
+		if p.event.Replacement != "" {
+			text += " (use " + p.event.Replacement + ")"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
 // FoldStatus returns the status of the version with this manifest: of each pair of opposite actions
 // the last event counts. One about all versions takes back only what such events did; one about the
 // version takes back both. Events must be in the order of ReadStatusEvents.
