@@ -102,6 +102,9 @@ func (f *announceFlags) runAnnounce(ctx context.Context, reg *cli.Registries, ar
 		if version == evidence.AllVersions {
 			ask, what = reg.Confirm, "every version of "+address
 		}
+		if users := warnUsers(ctx, reg, f.server, it, version); users != "" {
+			reg.Note("%s", users)
+		}
 		if err := ask(f.yes, "withdraw "+what); err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func newRoot(a *cli.App) *cobra.Command {
 	reg.AddDryRun(attach, approve, scan, provider, convert, deprecate, yank, sign)
 	depot := newDepot(up)
 	depot.AddCommand(approve)
-	stored := []*cobra.Command{newList(reg), newShow(reg), newCompare(reg), newPull(reg), deprecate, yank, sign, newVerify(reg)}
+	stored := []*cobra.Command{newList(reg), newShow(reg), newCompare(reg), newPull(reg), newUsedBy(reg), newOutdated(reg), deprecate, yank, sign, newVerify(reg)}
 	completeItems(reg, append(stored, attach, approve, prune, scan)...)
 	addCommands(root, "artifacts", append(stored, publish, newKeys(a), newBundle(reg), newLock(up), newMirror(up), depot)...)
 	addCommands(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg))

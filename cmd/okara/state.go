@@ -49,7 +49,7 @@ func newState(reg *cli.Registries) *cobra.Command {
 	cmd.PersistentFlags().StringVar(&f.Primary, "primary-repository", "", "original `REPOSITORY` of this copy, to decrypt states encrypted there (OKARA_STATE_PRIMARY)")
 	changes := []*cobra.Command{newStateUnlock(reg, &f), newStatePush(reg, &f), newStateRestore(reg, &f), newStateDelete(reg, &f), newStateReplicate(reg, &f), newStateImport(reg, &f), newStateRekey(reg, &f)}
 	reg.AddDryRun(changes...)
-	cmd.AddCommand(append(changes, newStatePrune(reg, &f), newStateList(reg, &f), newStateShow(reg, &f), newStatePull(reg, &f), newStateHistory(reg, &f),
+	cmd.AddCommand(append(changes, newStatePrune(reg, &f), newStateList(reg, &f), newStateShow(reg, &f), newStateUses(reg, &f), newStatePull(reg, &f), newStateHistory(reg, &f),
 		newStateLocks(reg, &f), newStateDiff(reg, &f), newStateKeys(reg, &f), newStateDecrypt(reg.App, &f))...)
 	return cmd
 }

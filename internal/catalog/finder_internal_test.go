@@ -179,7 +179,7 @@ func TestFinderStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFinder(t, ocitest.New(t, ocitest.Quirks{}), nil)
 			f.module(t, "net/vpc/aws", "1.0.0", described)
-			must.Succeed(t, artifact.PutIndex(t.Context(), f.repo(t), []byte(document)))
+			must.Succeed(t, artifact.SearchIndex().Put(t.Context(), f.repo(t), nil, []byte(document)))
 			if got := f.hits(t, ""); got != "net/vpc/aws" || f.hits(t, "evil") != "" {
 				t.Errorf("found %q, evil: %q", got, f.hits(t, "evil"))
 			}
@@ -232,7 +232,7 @@ func large(t testing.TB, delay time.Duration) (*found, *atomic.Int64) {
 		return next.RoundTrip(r)
 	}}
 	f := newFinder(t, ocitest.New(t, ocitest.Quirks{}), slow)
-	must.Succeed(t, artifact.PutIndex(t.Context(), f.repo(t), document))
+	must.Succeed(t, artifact.SearchIndex().Put(t.Context(), f.repo(t), nil, document))
 	return f, &asked
 }
 

@@ -63,7 +63,7 @@ func itemOf(e search.Entry) (addr.Item, bool) {
 
 // readIndex reads the stored index; nil if there is none.
 func readIndex(ctx context.Context, r *oci.Repo) ([]search.Entry, error) {
-	document, err := artifact.ReadIndex(ctx, r, search.MaxDocument)
+	document, err := artifact.SearchIndex().Read(ctx, r, nil, search.MaxDocument)
 	if err != nil {
 		return nil, oci.IgnoreNotFound(err)
 	}
@@ -120,5 +120,5 @@ func (f *Finder) writeIndex(ctx context.Context, base *Published) error {
 	if err != nil {
 		return err
 	}
-	return artifact.PutIndex(ctx, r, document)
+	return artifact.SearchIndex().Put(ctx, r, nil, document)
 }

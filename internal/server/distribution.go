@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // noRegistry answers clients that take this server for the registry that it stores in: a 404
@@ -150,6 +151,9 @@ func (f *Front) updateCaches(r *http.Request) {
 		c.ChangedPublished()
 	}
 	it, parsed := f.o.Layout.Parse(repository)
+	if t, state := format.ParseStateTag(reference); parsed && state && t.Kind == format.StateNumbered && f.uses.Uses != nil {
+		f.uses.Uses.Note(it.State)
+	}
 	if !ok || !parsed || !it.Published() {
 		return
 	}

@@ -83,6 +83,7 @@ type Front struct {
 	keys    *keyring.Ring
 	depot   *depot.Depot
 	finder  *catalog.Finder
+	uses    UsesService
 	pages   http.Handler           // nil: off
 	mounted *Mounted               // served by the extension
 	states  *httpbackend.Server    // of /state/; nil: off
@@ -144,6 +145,10 @@ func newFront(o Options) (*Front, error) {
 		Protocols: protocols, o: o, kit: kit, mounted: &Mounted{}, keys: keys, exports: service.NewClientLimiter(maxExports), depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 	}
 	f.finder = catalog.NewFinder(protocols.Catalog(), o.claim.On)
+	f.uses = UsesService{Catalog: protocols.Catalog(), Hostname: o.Hostname, Layout: o.Layout, Guard: kit.Guard}
+	if o.States != nil && !o.Alone {
+		f.uses.Uses = o.States.Uses()
+	}
 	if o.Start != nil {
 		if f.mounted, err = o.Start(kit, protocols.Catalog()); err != nil {
 			return nil, err
@@ -252,6 +257,9 @@ func (f *Front) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { f.Protocols.Run(ctx) })
 	running.Go(func() { f.finder.Run(ctx) })
+	if f.uses.Uses != nil {
+		running.Go(func() { f.uses.Uses.Run(ctx) })
+	}
 	if f.mover != nil {
 		running.Go(func() { f.mover.run(ctx) })
 	}

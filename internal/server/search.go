@@ -15,11 +15,8 @@ import (
 
 // search answers with the content of the search page as JSON.
 func (f *Front) search(w http.ResponseWriter, r *http.Request) error {
-	g, err := f.kit.Guard.Allow(r, rights.Right{Action: rights.List, Kind: rights.AnyKind})
+	g, err := allowList(f.kit.Guard, r)
 	if err != nil {
-		return err
-	}
-	if err := f.kit.Guard.AllowLogin(r); err != nil {
 		return err
 	}
 	if _, err := search.ParseQuery(r.URL.Query()); err != nil {

@@ -45,6 +45,8 @@ func (f *Front) protocolRoutes() []serviceRoute {
 		{"/", f.Protocols, registry.Discovery},
 		{"GET /api/v1/search", f.limitedHandler(true, f.search), nil},
 		{"POST /mcp", f.limitedHandler(f.o.MCP, f.serveMCP), nil},
+		{"GET /v1/used-by", f.limitedHandler(f.uses.Uses != nil, f.uses.serveUsers), nil},
+		{"GET /v1/outdated", f.limitedHandler(f.uses.Uses != nil, f.uses.serveBehind), nil},
 		{"GET /api/v1/audit", f.handler(f.o.auditLog != nil, f.serveAudit), nil},
 		{"/v2/", f.handler(true, f.distribution), nil},
 		{"/state/{name}/{workspace}", f.handler(f.states != nil, f.serveState), nil},

@@ -53,6 +53,7 @@ type States struct {
 	o      Options
 	queue  *oci.Repo
 	survey survey
+	uses   *Uses
 	cursor atomic.Int64 // where the next Glance starts to renew
 
 	names      *cache.Cache[[]string]
@@ -84,7 +85,7 @@ func New(o Options) (*States, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &States{
+	s := &States{
 		o: o, queue: queue, survey: survey{marks: map[string]Marks{}},
 		names:      newCache("state-names", listBytes, func(l []string) int { return 64 * len(l) }, o.Now),
 		entries:    newCache("state-entry", listBytes, func(s string) int { return len(s) + 64 }, o.Now),
@@ -94,7 +95,9 @@ func New(o Options) (*States, error) {
 		versions:   newCache("state-version", versionBytes, func(statebackend.Version) int { return 1 << 10 }, o.Now),
 		documents:  newCache("state-document", documentBytes, (*VersionView).size, o.Now),
 		stores:     map[string]*statebackend.Store{}, wrote: map[string]chan struct{}{}, writes: map[string]int{},
-	}, nil
+	}
+	s.uses = newUses(s)
+	return s, nil
 }
 
 func newCache[V any](kind string, limit int, size func(V) int, now func() time.Time) *cache.Cache[V] {
@@ -244,6 +247,7 @@ func (s *States) Wrote(ctx context.Context, name string) <-chan struct{} {
 	}
 	s.mu.Unlock()
 	s.lists.Forget(name)
+	s.uses.Note(name)
 	if known {
 		return tried
 	}

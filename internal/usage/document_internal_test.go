@@ -147,6 +147,6 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("first  %s\nsecond %s", first, second)
 		}
 		x := NewIndex()
-		x.Put(Entry{State: "s", Workspace: "w"}, again)
+		x.PutEntry(Entry{State: "s", Workspace: "w"}, again)
 	})
 }

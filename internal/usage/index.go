@@ -4,6 +4,7 @@ package usage
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -41,37 +42,28 @@ type Entry struct {
 
 // Index knows what states use. Its methods must not be called at once; entries it returned stay.
 type Index struct {
-	entries map[stateKey]*Entry
+	entries map[string]map[string]*Entry // by state and workspace
 	items   map[Item]*Item
 	users   map[*Item][]*Entry // nil: entries have changed
 }
 
-type stateKey struct{ state, workspace string }
-
 // NewIndex returns an empty index.
 func NewIndex() *Index {
-	return &Index{entries: map[stateKey]*Entry{}, items: map[Item]*Item{}}
+	return &Index{entries: map[string]map[string]*Entry{}, items: map[Item]*Item{}}
 }
 
-// Len returns the number of states.
-func (x *Index) Len() int { return len(x.entries) }
+// Workspaces returns the entries of a state by workspace.
+func (x *Index) Workspaces(state string) map[string]*Entry { return x.entries[state] }
 
-// Get returns the entry of a state; nil: unknown.
-func (x *Index) Get(state, workspace string) *Entry { return x.entries[stateKey{state, workspace}] }
+// States returns the states that have an entry, sorted.
+func (x *Index) States() []string { return slices.Sorted(maps.Keys(x.entries)) }
 
-// Each calls do with each entry, in any order.
-func (x *Index) Each(do func(*Entry)) {
-	for _, e := range x.entries {
-		do(e)
-	}
-}
-
-// Put replaces the entry of a state by its newest version, made of d; nil: not recorded. What the
+// PutEntry replaces the entry of a state by its newest version, made of d; nil: not recorded. What the
 // entry before used, too, is in use since then.
-func (x *Index) Put(e Entry, d *Document) {
+func (x *Index) PutEntry(e Entry, d *Document) {
 	if d != nil {
 		e.Recorded = d.Recorded
-		before := x.Get(e.State, e.Workspace)
+		before := x.entries[e.State][e.Workspace]
 		for _, m := range d.Modules {
 			version := m.Version
 			if version == "" {
@@ -84,7 +76,14 @@ func (x *Index) Put(e Entry, d *Document) {
 		}
 	}
 	e.Uses = slices.Clip(e.Uses)
-	x.entries[stateKey{e.State, e.Workspace}] = &e
+	x.storeEntry(&e)
+}
+
+func (x *Index) storeEntry(e *Entry) {
+	if x.entries[e.State] == nil {
+		x.entries[e.State] = map[string]*Entry{}
+	}
+	x.entries[e.State][e.Workspace] = e
 	x.users = nil
 }
 
@@ -133,13 +132,16 @@ func providerAddress(source string) string {
 	return p.String()
 }
 
-// Remove drops all states of a name but those that keep says, for example after they were deleted.
-func (x *Index) Remove(state string, keep func(workspace string) bool) {
-	for key := range x.entries {
-		if key.state == state && !keep(key.workspace) {
-			delete(x.entries, key)
+// Remove drops the workspaces of a state for which gone is true.
+func (x *Index) Remove(state string, gone func(*Entry) bool) {
+	for workspace, e := range x.entries[state] {
+		if gone(e) {
+			delete(x.entries[state], workspace)
 			x.users = nil
 		}
+	}
+	if len(x.entries[state]) == 0 {
+		delete(x.entries, state)
 	}
 }
 
@@ -149,9 +151,11 @@ func (x *Index) findUsers() {
 		return
 	}
 	x.users = map[*Item][]*Entry{}
-	for _, e := range x.entries {
-		for _, u := range e.Uses {
-			x.users[u.Item] = append(x.users[u.Item], e)
+	for _, workspaces := range x.entries {
+		for _, e := range workspaces {
+			for _, u := range e.Uses {
+				x.users[u.Item] = append(x.users[u.Item], e)
+			}
 		}
 	}
 	for it, shared := range x.items {
@@ -217,6 +221,9 @@ func ParseQuery(s string, provider bool) (Query, error) {
 	return q, nil
 }
 
+// Address returns the address that is asked for, without host; "": a source that has none.
+func (q *Query) Address() string { return q.address }
+
 // matchesItem reports whether an item is what is asked for, in any version and of any host.
 func (q *Query) matchesItem(it *Item) bool {
 	if it.Kind != q.Kind {
@@ -258,19 +265,20 @@ type UsedBy struct {
 
 // Answer names the states that use something, as far as the caller may read them.
 type Answer struct {
-	Address  string   `json:"address"`
-	Kind     string   `json:"kind"`
-	States   []UsedBy `json:"states"`
-	Others   int      `json:"others,omitempty"`      // further states that use any version, from FewOthers on
-	Some     bool     `json:"some_others,omitempty"` // there are fewer
-	Complete bool     `json:"complete"`              // all states were read
+	Address  string    `json:"address"`
+	Kind     string    `json:"kind"`
+	States   []UsedBy  `json:"states"`
+	Others   int       `json:"others,omitempty"`      // further states that use any version, from FewOthers on
+	Some     bool      `json:"some_others,omitempty"` // there are fewer
+	Complete bool      `json:"complete"`              // all states were read
+	Read     time.Time `json:"read,omitzero"`         // when they were last
 }
 
 // maxAnswer bounds the states of an answer.
 const maxAnswer = 10_000
 
-// UsedBy answers a query for a caller that may read the states for which may is true.
-func (x *Index) UsedBy(q Query, may func(state, workspace string) bool) Answer {
+// Ask answers a query for a caller that may read the states for which may is true.
+func (x *Index) Ask(q Query, may func(state, workspace string) bool) Answer {
 	x.findUsers()
 	a := Answer{Address: q.Source, Kind: q.Kind, States: []UsedBy{}}
 	visible := map[*Entry]bool{}
@@ -290,7 +298,7 @@ func (x *Index) UsedBy(q Query, may func(state, workspace string) bool) Answer {
 				}
 			}
 			if seen && selected && len(a.States) < maxAnswer {
-				a.States = append(a.States, e.usedBy(it))
+				a.States = append(a.States, e.asUser(it))
 			}
 		}
 	}
@@ -302,7 +310,22 @@ func (x *Index) UsedBy(q Query, may func(state, workspace string) bool) Answer {
 	return a
 }
 
-func (e *Entry) usedBy(it *Item) UsedBy {
+// Judge adds what is known about the versions in use; judge is asked once for each.
+func (a *Answer) Judge(judge func(Item) Verdict) {
+	verdicts := map[Item]Verdict{}
+	for i := range a.States {
+		s := &a.States[i]
+		v, known := verdicts[s.Item]
+		if !known {
+			v = judge(s.Item)
+			verdicts[s.Item] = v
+		}
+		s.Newest = v.Newest
+		s.Status = v.Status
+	}
+}
+
+func (e *Entry) asUser(it *Item) UsedBy {
 	u := UsedBy{State: e.State, Workspace: e.Workspace, Item: *it, N: e.N, Written: e.Written, By: e.By, Recorded: e.Recorded}
 	for _, use := range e.Uses {
 		if use.Item == it {
@@ -329,12 +352,24 @@ type Outdated struct {
 	Better string `json:"better,omitempty"` // the first higher version that is neither withdrawn, deprecated nor flagged
 }
 
+// Items returns what the readable states use.
+func (x *Index) Items(may func(state, workspace string) bool) []Item {
+	x.findUsers()
+	var all []Item
+	for it, users := range x.users {
+		if slices.ContainsFunc(users, func(e *Entry) bool { return may(e.State, e.Workspace) }) {
+			all = append(all, *it)
+		}
+	}
+	return all
+}
+
 // Outdated returns what the readable states use that is not the newest or has a status.
-func (x *Index) Outdated(may func(state, workspace string) bool, judge func(Item) Verdict) []Outdated {
+func (x *Index) Outdated(may func(state, workspace string) bool, verdicts map[Item]Verdict) []Outdated {
 	x.findUsers()
 	all := []Outdated{}
 	for it, users := range x.users {
-		v := judge(*it)
+		v := verdicts[*it]
 		if v.Status == "" && (v.Newest == "" || v.Newest == it.Version) {
 			continue
 		}
@@ -342,8 +377,9 @@ func (x *Index) Outdated(may func(state, workspace string) bool, judge func(Item
 			if len(all) == maxAnswer || !may(e.State, e.Workspace) {
 				continue
 			}
-			u := e.usedBy(it)
-			u.Newest, u.Status = v.Newest, v.Status
+			u := e.asUser(it)
+			u.Newest = v.Newest
+			u.Status = v.Status
 			all = append(all, Outdated{u, v.Better})
 		}
 	}

@@ -80,7 +80,7 @@ func (s *site) store(b testing.TB, entries []search.Entry, tags []string) {
 	b.Helper()
 	document := must.Get(search.EncodeEntries(entries))(b)
 	r := must.Get(s.client.Repo(s.layout.CatalogRepo()))(b)
-	must.Succeed(b, artifact.PutIndex(b.Context(), r, document))
+	must.Succeed(b, artifact.SearchIndex().Put(b.Context(), r, nil, document))
 	thing := regexp.MustCompile(`/team\d+/thing\d+/aws/`)
 	s.count.Base = &ocitest.Fault{
 		Times: -1, Match: func(r *http.Request) bool {

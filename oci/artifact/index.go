@@ -9,33 +9,39 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// The search index is one document beside the catalog entries. It is derived from their artifacts,
-// so a writer may lose a race, and it can be lost without losing data.
-const (
-	artifactIndex = "application/vnd.okara.index.v1"
-	mediaIndex    = "application/vnd.okara.index.v1+zstd"
-	indexTag      = "okara-index"
-)
+// An index is one document, of the search beside the catalog entries, of what states use beside those
+// of states. It is derived, so a writer may lose a race, and it can be lost without losing data.
+type Index struct{ tag, artifactType, mediaType string }
 
-// PutIndex replaces the index in the catalog r.
-func PutIndex(ctx context.Context, r *oci.Repo, document []byte) error {
-	blob, err := Seal(ctx, r, nil, indexTag, mediaIndex, document)
+// SearchIndex is the index of modules, providers and templates.
+func SearchIndex() Index {
+	return Index{"okara-index", "application/vnd.okara.index.v1", "application/vnd.okara.index.v1+zstd"}
+}
+
+// UsesIndex is the index of what states use.
+func UsesIndex() Index {
+	return Index{"okara-uses", "application/vnd.okara.uses.v1", "application/vnd.okara.uses.v1+zstd"}
+}
+
+// Put replaces the index in r, sealed unless s is nil.
+func (x Index) Put(ctx context.Context, r *oci.Repo, s Sealer, document []byte) error {
+	blob, err := Seal(ctx, r, s, x.tag, x.mediaType, document)
 	if err != nil {
 		return err
 	}
-	return PutDocument(ctx, r, indexTag, artifactIndex, blob, nil)
+	return PutDocument(ctx, r, x.tag, x.artifactType, blob, nil)
 }
 
-// ReadIndex reads the index in the catalog r, at most limit bytes decompressed, with two requests.
-// The error is [oci.ErrNotFound] if there is none.
-func ReadIndex(ctx context.Context, r *oci.Repo, limit int64) ([]byte, error) {
-	m, err := r.Fetch(ctx, indexTag)
+// Read reads the index in r, at most limit bytes decompressed, with two requests. The error is
+// [oci.ErrNotFound] if there is none.
+func (x Index) Read(ctx context.Context, r *oci.Repo, s Sealer, limit int64) ([]byte, error) {
+	m, err := r.Fetch(ctx, x.tag)
 	if err != nil {
 		return nil, err
 	}
-	layer, err := DocumentLayer(m, artifactIndex)
+	layer, err := DocumentLayer(m, x.artifactType)
 	if err != nil {
-		return nil, fmt.Errorf("%s:%s is not a search index: %w", r, indexTag, err)
+		return nil, fmt.Errorf("%s:%s is not an index: %w", r, x.tag, err)
 	}
-	return Open(ctx, r, nil, indexTag, mediaIndex, layer, limit)
+	return Open(ctx, r, s, x.tag, x.mediaType, layer, limit)
 }

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/client"
+	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/usage"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+func newUsedBy(reg *cli.Registries) *cobra.Command {
+	var server cli.ServerFlags
+	var provider bool
+	cmd := &cobra.Command{
+		Use:   "used-by ADDRESS[@CONSTRAINT]",
+		Short: "List the states that use a module or provider",
+		Long: `List the states whose newest version was made with a module or provider: the version in
+use, since when, who wrote the state last, the newest version that fits, and whether the
+one in use is withdrawn, deprecated or flagged by a scan.
+
+ADDRESS is [HOST/]NAMESPACE/NAME/SYSTEM of a module, [HOST/]NAMESPACE/TYPE of a provider,
+or the source of a module block, such as git::https://git.example.com/net/dns.git or
+./modules/dns. Without a host, that of any is meant. Versions that wrote no record are not
+listed: see okara state uses.
+
+With --server, a front-end (okara serve) answers from its index, at most minutes old. It
+names the states that the token may read; of the others their number, if there are five or
+more. Without it, the states below --registry are read.
+
+Exit codes: 0 done, 2 usage, 5 denied.`,
+		Example: `  okara used-by net/vpc/aws
+  okara used-by 'net/vpc/aws@< 5.3' --server https://okara.example.com
+  okara used-by hashicorp/aws@4.1.0 --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q, err := usage.ParseQuery(args[0], provider)
+			if err != nil {
+				return cli.UsageError("%w", err)
+			}
+			from, err := openUses(reg, server)
+			if err != nil {
+				return err
+			}
+			a, err := from.askUsers(cmd.Context(), args[0], q)
+			if err != nil {
+				return err
+			}
+			noteUsers(reg.App, a)
+			rows := [][]string{{"STATE", "WORKSPACE", "VERSION", "SINCE", "BY", "NEWEST", "STATUS"}}
+			for _, s := range a.States {
+				rows = append(rows, []string{s.State, s.Workspace, cli.OrDash(s.Version), cli.Timestamp(s.Since), cli.OrDash(oneLine(s.By, 40)), cli.OrDash(s.Newest), cli.OrDash(s.Status)})
+			}
+			return reg.PrintResult(a, usesTable(rows))
+		},
+	}
+	server.Add(cmd.Flags())
+	cmd.Flags().BoolVar(&provider, "provider", false, "ADDRESS is that of a provider")
+	return cmd
+}
+
+func noteUsers(a *cli.App, found usage.Answer) {
+	switch {
+	case found.Others > 0:
+		a.Note("%s that you may not read", text.Plural(found.Others, "other state")+" use some version of it,")
+	case found.Some:
+		a.Note("a few other states, which you may not read, use some version of it")
+	case len(found.States) == 0:
+		a.Note("no state is known to use %s", found.Address)
+	}
+	if !found.Complete {
+		a.Note("the list is not complete: not all states have been read yet")
+	}
+}
+
+func usesTable(rows [][]string) string {
+	if len(rows) == 1 {
+		return ""
+	}
+	return cli.Table(rows)
+}
+
+func newOutdated(reg *cli.Registries) *cobra.Command {
+	var server cli.ServerFlags
+	cmd := &cobra.Command{
+		Use:   "outdated",
+		Short: "List the states that use old, withdrawn or flagged versions",
+		Long: `List what states use that is not the newest version which fits, or is withdrawn,
+deprecated, or flagged by a scan. BETTER is the first higher version without such a mark.
+Only modules and providers of the registry are judged.
+
+With --server, a front-end (okara serve) answers for the states that the token may read.
+
+Exit codes: 0 done, 2 usage, 5 denied.`,
+		Example: `  okara outdated
+  okara outdated --server https://okara.example.com --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			from, err := openUses(reg, server)
+			if err != nil {
+				return err
+			}
+			all, err := from.askOutdated(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if len(all.States) == 0 {
+				reg.Note("nothing that is known to be in use is outdated")
+			}
+			rows := [][]string{{"STATE", "WORKSPACE", "USES", "VERSION", "NEWEST", "STATUS", "BETTER"}}
+			for _, s := range all.States {
+				rows = append(rows, []string{s.State, s.Workspace, s.Source, cli.OrDash(s.Version), cli.OrDash(s.Newest), cli.OrDash(s.Status), cli.OrDash(s.Better)})
+			}
+			return reg.PrintResult(all, usesTable(rows))
+		},
+	}
+	server.Add(cmd.Flags())
+	return cmd
+}
+
+type outdatedStates struct {
+	Complete bool             `json:"complete"`
+	States   []usage.Outdated `json:"states"`
+}
+
+// usesSource knows what states use.
+type usesSource interface {
+	askUsers(ctx context.Context, address string, q usage.Query) (usage.Answer, error)
+	askOutdated(ctx context.Context) (outdatedStates, error)
+}
+
+func openUses(reg *cli.Registries, s cli.ServerFlags) (usesSource, error) {
+	front, err := cli.OpenFrontEnd(reg, s, nil)
+	if err != nil || front != nil {
+		return frontUses{front}, err
+	}
+	client, layout, err := reg.Client()
+	if err != nil {
+		return nil, err
+	}
+	var keys cli.KeyFlags
+	o, err := keys.StateOptions(reg.App)
+	if err != nil {
+		return nil, err
+	}
+	known, err := states.New(states.Options{Client: client, Layout: layout, State: o, Logger: reg.WarnLogger()})
+	return registryUses{known.Uses(), catalog.New(catalog.Options{Client: client, Layout: layout, Logger: reg.WarnLogger()})}, err
+}
+
+type frontUses struct{ c *client.Client }
+
+func (f frontUses) askUsers(ctx context.Context, address string, q usage.Query) (a usage.Answer, err error) {
+	_, err = f.c.Call(ctx, http.MethodGet, "v1/used-by", url.Values{"address": {address}, "kind": {q.Kind}}, nil, nil, &a)
+	return a, listHint(err)
+}
+
+func (f frontUses) askOutdated(ctx context.Context) (all outdatedStates, err error) {
+	_, err = f.c.Call(ctx, http.MethodGet, "v1/outdated", nil, nil, nil, &all)
+	return all, listHint(err)
+}
+
+// registryUses reads all states of a registry, which decides what may be read.
+type registryUses struct {
+	uses *states.Uses
+	c    *catalog.Catalog
+}
+
+func mayReadAll(string, string) bool { return true }
+
+func (r registryUses) askUsers(ctx context.Context, _ string, q usage.Query) (usage.Answer, error) {
+	if err := r.uses.Refresh(ctx); err != nil {
+		return usage.Answer{}, err
+	}
+	a := r.uses.Ask(q, mayReadAll)
+	a.Judge(func(it usage.Item) usage.Verdict { return r.c.Judge(ctx, it, "") })
+	return a, nil
+}
+
+func (r registryUses) askOutdated(ctx context.Context) (all outdatedStates, err error) {
+	if err = r.uses.Refresh(ctx); err != nil {
+		return all, err
+	}
+	all.States, all.Complete = r.uses.Outdated(mayReadAll, func(it usage.Item) usage.Verdict { return r.c.Judge(ctx, it, "") })
+	return all, nil
+}
+
+// warnUsers says how many states use a version that is about to be withdrawn, as far as the server
+// tells; "" if it does not.
+func warnUsers(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, it addr.Item, version string) string {
+	front, err := cli.OpenFrontEnd(reg, s, nil)
+	if err != nil || front == nil {
+		return ""
+	}
+	address := it.String()
+	if _, err := addr.ParseVersion(version); err == nil {
+		address += "@" + version
+	}
+	kind := addr.KindModule
+	if it.Kind != addr.KindModule {
+		kind = addr.KindProvider
+	}
+	a, err := frontUses{front}.askUsers(ctx, address, usage.Query{Kind: kind})
+	if err != nil || len(a.States)+a.Others == 0 && !a.Some {
+		return ""
+	}
+	said := text.Plural(len(a.States), "state") + " that you may read use it"
+	if a.Others > 0 {
+		said += ", and " + strconv.Itoa(a.Others) + " others some version"
+	}
+	return said + ": okara used-by " + address
+}
+
+func newStateUses(reg *cli.Registries, f *stateFlags) *cobra.Command {
+	var ws string
+	var n int64
+	cmd := &cobra.Command{
+		Use:   "uses [REPOSITORY]",
+		Short: "List the modules and providers that a state was made of",
+		Long: `List the modules and providers that a version of a state was made of, as the program that
+wrote it has recorded: okara tofu, okara terraform, okara exec and instances what init found,
+others at least the providers. Versions of an okara before this record say nothing.`,
+		Example: `  okara state uses registry.example.com/state/shop -w prod
+  okara state uses registry.example.com/state/shop -w prod --version 41 --json`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	cmd.RunE = f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
+		found := n
+		if found == 0 {
+			v, err := s.Current(cmd.Context(), ws)
+			if err != nil {
+				return noState(err, args[0], ws)
+			}
+			found = v.N
+		}
+		b, err := statebackend.ReadUsage(cmd.Context(), s, ws, found)
+		if err != nil {
+			return noState(err, args[0], ws)
+		}
+		document, err := usage.Parse(b)
+		if err != nil {
+			reg.Note("version %d of workspace %s has no record of what it was made of, or it cannot be decrypted", found, ws)
+			return reg.PrintResult(map[string]string{"recorded": "not recorded"}, "")
+		}
+		if document.Recorded == usage.Partial {
+			reg.Note("the record is partial")
+		}
+		return reg.PrintResult(document, usesText(document))
+	})
+	f.workspaceFlag(reg, cmd, &ws)
+	cmd.Flags().Int64Var(&n, "version", 0, "`NUMBER` of the version; 0 is the current one")
+	return cmd
+}
+
+func usesText(d *usage.Document) string {
+	rows := [][]string{{"KIND", "SOURCE", "VERSION", "SINCE", "WHERE"}}
+	for _, m := range d.Modules {
+		where := ""
+		if len(m.Paths) > 0 {
+			where = m.Paths[0]
+		}
+		if len(m.Paths) > 1 {
+			where += ", and " + strconv.Itoa(len(m.Paths)-1) + " more"
+		}
+		rows = append(rows, []string{addr.KindModule, m.Source, cli.OrDash(m.Version), cli.Timestamp(m.Since), cli.OrDash(where)})
+	}
+	for _, p := range d.Providers {
+		rows = append(rows, []string{addr.KindProvider, p.Source, cli.OrDash(p.Version), cli.Timestamp(p.Since), cli.OrDash(p.Constraints)})
+	}
+	return usesTable(rows)
+}

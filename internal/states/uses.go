@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package states
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/usage"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
+)
+
+const (
+	usesPause  = time.Second / 3  // after each list of a state, once all were read
+	usesEvery  = 5 * time.Minute  // between two rounds over all states
+	usesStored = 10 * time.Minute // between two writes of the index
+)
+
+// Uses keeps an index of what the newest versions of states are made of: the stored one, which other
+// processes write too, and what is new since, with a list of each state now and then and one
+// request for each new version. A question makes no request.
+type Uses struct {
+	s    *States
+	wake chan struct{}
+
+	mu      sync.Mutex // guards the fields below
+	index   *usage.Index
+	deleted map[string]bool // newest versions that have no state, by state and tag
+	noted   map[string]bool // states that this process changed
+	loaded  bool            // the stored index was read, or there is none
+	read    time.Time       // when the last round over all states was complete; zero: never
+	unsaved bool            // the index has more than is stored
+	keep    bool            // the registry accepts no index from this process
+	stored  time.Time
+}
+
+// Uses returns the index of what these states use. It is empty until [Uses.Run] or [Uses.Refresh].
+func (s *States) Uses() *Uses { return s.uses }
+
+func newUses(s *States) *Uses {
+	return &Uses{s: s, wake: make(chan struct{}, 1), index: usage.NewIndex(), deleted: map[string]bool{}, noted: map[string]bool{}}
+}
+
+// Note makes [Uses.Run] read a state soon, since this process has changed it.
+func (u *Uses) Note(name string) {
+	u.mu.Lock()
+	if len(u.noted) < maxNames {
+		u.noted[name] = true
+	}
+	u.mu.Unlock()
+	select {
+	case u.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run keeps the index up to date until ctx ends. It is called once per process.
+func (u *Uses) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := u.readAll(ctx, func() { u.readNoted(ctx) }); err != nil && ctx.Err() == nil {
+			u.s.o.Logger.Warn("reading what states use failed", "error", err)
+		}
+		if err := u.saveIndex(ctx); err != nil && ctx.Err() == nil {
+			u.s.o.Logger.Warn("the index of what states use is not stored", "error", err)
+		}
+		for next := u.s.o.Now().Add(usesEvery); ctx.Err() == nil && u.s.o.Now().Before(next); u.readNoted(ctx) {
+			t := time.NewTimer(usesEvery)
+			select {
+			case <-ctx.Done():
+			case <-t.C:
+			case <-u.wake:
+			}
+			t.Stop()
+		}
+	}
+}
+
+// Refresh reads all states once, for a command.
+func (u *Uses) Refresh(ctx context.Context) error { return u.readAll(ctx, func() {}) }
+
+// readNoted reads the states that this process changed.
+func (u *Uses) readNoted(ctx context.Context) {
+	u.mu.Lock()
+	noted := u.noted
+	u.noted = map[string]bool{}
+	u.mu.Unlock()
+	for name := range noted {
+		if err := u.readUsesOf(ctx, name); err != nil && ctx.Err() == nil {
+			u.s.o.Logger.Warn("reading what a state uses failed", "state", name, "error", err)
+		}
+	}
+}
+
+// readAll reads the list of each state, and each new version. A state that cannot be read stays as it
+// is, and makes the round incomplete. between is called after each state.
+func (u *Uses) readAll(ctx context.Context, between func()) error {
+	if err := u.loadStored(ctx); err != nil {
+		return err
+	}
+	names, err := u.s.Names(ctx)
+	if err != nil {
+		return err
+	}
+	u.mu.Lock()
+	first := u.read.IsZero()
+	for _, name := range u.index.States() {
+		if _, known := slices.BinarySearch(names, name); !known {
+			u.index.Remove(name, func(*usage.Entry) bool { return true })
+			u.unsaved = true
+		}
+	}
+	u.mu.Unlock()
+	var mu sync.Mutex // guards failed
+	var failed error
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for _, name := range names {
+		if !first {
+			if err := text.Wait(ctx, usesPause); err != nil {
+				return err
+			}
+		}
+		g.Go(func() error {
+			if err := u.readUsesOf(gctx, name); err != nil {
+				mu.Lock()
+				failed = fmt.Errorf("state %s: %w", name, err)
+				mu.Unlock()
+			}
+			return gctx.Err()
+		})
+		between()
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if failed == nil {
+		u.mu.Lock()
+		u.read = u.s.o.Now()
+		u.mu.Unlock()
+	}
+	return failed
+}
+
+// readUsesOf lists one state and reads its new versions.
+func (u *Uses) readUsesOf(ctx context.Context, name string) error {
+	store, err := u.s.storeByName(name)
+	if err != nil {
+		return err
+	}
+	list, err := store.List(ctx)
+	if err != nil {
+		return err
+	}
+	there := map[string]bool{} // tag-safe workspaces
+	var todo []string
+	u.mu.Lock()
+	known := map[string]bool{}
+	for workspace, e := range u.index.Workspaces(name) {
+		known[tagOf(workspace, e.N)] = true
+	}
+	for _, tag := range list.Newest() {
+		t, _ := format.ParseStateTag(tag)
+		there[t.Fragment] = true
+		if !known[tag] && !u.deleted[name+"\n"+tag] {
+			todo = append(todo, tag)
+		}
+	}
+	u.index.Remove(name, func(e *usage.Entry) bool { return !there[format.StateFragment(e.Workspace)] })
+	u.mu.Unlock()
+	for _, tag := range todo {
+		head, document, err := list.Made(ctx, tag)
+		if err != nil {
+			return err
+		}
+		u.addVersion(name, tag, head, document)
+	}
+	return nil
+}
+
+func tagOf(workspace string, n int64) string {
+	t := format.StateTag{Kind: format.StateNumbered, Fragment: format.StateFragment(workspace), N: n}
+	if n == 0 {
+		t.Kind = format.StatePointer
+	}
+	return t.String()
+}
+
+func (u *Uses) addVersion(name, tag string, head statebackend.Head, document []byte) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.unsaved = true
+	if head.Workspace == "" {
+		if len(u.deleted) < maxNames {
+			u.deleted[name+"\n"+tag] = true
+		}
+		t, _ := format.ParseStateTag(tag)
+		u.index.Remove(name, func(e *usage.Entry) bool { return format.StateFragment(e.Workspace) == t.Fragment })
+		return
+	}
+	d, err := usage.Parse(document)
+	if err != nil {
+		d = nil // as not recorded
+	}
+	u.index.PutEntry(usage.Entry{State: name, Workspace: head.Workspace, N: head.N, Written: head.Created, By: head.By()}, d)
+}
+
+// loadStored reads the stored index once.
+func (u *Uses) loadStored(ctx context.Context) error {
+	u.mu.Lock()
+	loaded := u.loaded
+	u.mu.Unlock()
+	if loaded {
+		return nil
+	}
+	document, err := artifact.UsesIndex().Read(ctx, u.s.queue, u.s.o.State.Sealer, usage.MaxIndex)
+	if errors.Is(err, oci.ErrUnavailable) || ctx.Err() != nil {
+		return err
+	}
+	index := usage.NewIndex() // one that cannot be read is made again
+	if err == nil {
+		if index, err = usage.DecodeIndex(document); err != nil {
+			u.s.o.Logger.Warn("the stored index of what states use is not readable; it is made again", "error", err)
+			index = usage.NewIndex()
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.index = index
+	u.loaded = true
+	return nil
+}
+
+// saveIndex writes a changed index, not too often.
+func (u *Uses) saveIndex(ctx context.Context) error {
+	u.mu.Lock()
+	if !u.unsaved || u.keep || u.s.o.Now().Sub(u.stored) < usesStored {
+		u.mu.Unlock()
+		return nil
+	}
+	document, err := usage.EncodeIndex(u.index)
+	u.stored = u.s.o.Now()
+	u.unsaved = false
+	u.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	err = artifact.UsesIndex().Put(ctx, u.s.queue, u.s.o.State.Sealer, document)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.keep = errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated)
+	u.unsaved = u.unsaved || err != nil
+	if u.keep {
+		return nil
+	}
+	return err
+}
+
+// Ask answers a query for a caller that may read the states for which may is true.
+func (u *Uses) Ask(q usage.Query, may func(state, workspace string) bool) usage.Answer {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	a := u.index.Ask(q, may)
+	a.Complete = !u.read.IsZero()
+	a.Read = u.read
+	return a
+}
+
+// Outdated returns what the readable states should no longer use, and whether all states were read.
+// judge may make requests.
+func (u *Uses) Outdated(may func(state, workspace string) bool, judge func(usage.Item) usage.Verdict) (all []usage.Outdated, complete bool) {
+	u.mu.Lock()
+	items := u.index.Items(may)
+	u.mu.Unlock()
+	verdicts := map[usage.Item]usage.Verdict{}
+	for _, it := range items {
+		verdicts[it] = judge(it)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.index.Outdated(may, verdicts), !u.read.IsZero()
+}
