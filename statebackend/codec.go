@@ -171,8 +171,9 @@ func (s *vault) expandedZstd(stored []byte) (int64, error) {
 	return int64(h.FrameContentSize), nil
 }
 
+// unzstd expands a frame of n bytes, of which the capacity is the limit: one of 1,024 has a window of 2,048.
 func unzstd(stored []byte, n int64) ([]byte, error) {
-	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(max(n, 1))), zstd.WithDecodeAllCapLimit(true))
+	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(max(n, 64<<10))), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		return nil, fmt.Errorf("zstd: %w", err)
 	}

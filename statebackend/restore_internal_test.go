@@ -50,3 +50,26 @@ func FuzzWithSerial(f *testing.F) {
 		}
 	})
 }
+
+// TestCompressedSizes: of exactly 1,024 bytes the encoder makes a frame with a window larger than the content.
+func TestCompressedSizes(t *testing.T) {
+	for _, how := range []string{"zstd", "gzip"} {
+		for n := 1000; n < 1050; n++ {
+			want := []byte(strings.Repeat(`{"version":4}`, n/13+1)[:n])
+			e, err := compressState(want, how)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := e.bytes
+			switch e.encoding {
+			case suffixZstd:
+				got, err = unzstd(e.bytes, int64(n))
+			case suffixGzip:
+				got, err = gunzip(e.bytes, int64(n))
+			}
+			if err != nil || string(got) != string(want) {
+				t.Errorf("%s of %d bytes: %v", how, n, err)
+			}
+		}
+	}
+}
