@@ -13,7 +13,7 @@ JQ      := $(CACHE)/jq/0.12.17/jq
 KO      := $(CACHE)/ko/0.19.1/ko
 PROM    := $(CACHE)/promtool/0.313.0/promtool
 PACKING := $(CACHE)/goreleaser/2.16.0/goreleaser $(CACHE)/cyclonedx/1.10.0/cyclonedx-gomod $(COSIGN)
-STATES  := $(CACHE)/terraform/1.16.0/terraform
+STATES  := $(CACHE)/terraform/1.16.4/terraform
 RELEASE := bin/provider/terraform-provider-okara_0.0.1_SHA256SUMS
 OLD    := $(CACHE)/terraform/1.11.4/terraform
 CLIENTS := oras=oras.land/oras/cmd/oras@v1.3.6 crane=github.com/google/go-containerregistry/cmd/crane@v0.22.1 \

@@ -340,7 +340,7 @@ func (m *matrix) programs() []*program {
 	}
 	all = append(all,
 		m.says(m.find(&program{name: "Terraform 1.11", do: tool, why: reads}, "bin/terraform-1.11", "terraform/1.11.4/terraform"), "version"),
-		m.says(m.find(&program{name: "Terraform 1.16", do: tool, why: reads}, "bin/terraform-1.16", "terraform/1.16.0/terraform"), "version"),
+		m.says(m.find(&program{name: "Terraform 1.16", do: tool, why: reads}, "bin/terraform-1.16", "terraform/1.16.4/terraform"), "version"),
 		m.says(m.find(&program{name: "Terraform on PATH", do: tool, why: reads}, "terraform"), "version"),
 		m.says(m.find(&program{name: "Terragrunt", do: map[string]func(*bench, *program) error{"history": (*bench).terragrunt}, why: map[string]string{
 			"publish": "reads only", "install": "the tool does", "lock race with a killed holder": "the tool does", "signatures": "the tool does", "prune": "as for okara",

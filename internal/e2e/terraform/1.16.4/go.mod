@@ -1,10 +1,10 @@
 // Builds Terraform with its experiments, which load state storage from providers, for
 // `make interop` and `make bench`. Nothing of it is shipped.
-module github.com/seed-141914ff/okara/internal/e2e/terraform/v1160
+module github.com/seed-141914ff/okara/internal/e2e/terraform/v1164
 
-go 1.26.4
+go 1.26.8
 
-require github.com/hashicorp/terraform v1.16.0
+require github.com/hashicorp/terraform v1.16.4
 
 require github.com/hashicorp/terraform/internal/backend/remote-state/azure v0.0.0-00010101000000-000000000000
 replace github.com/hashicorp/terraform/internal/backend/remote-state/azure => ./azure
