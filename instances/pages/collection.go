@@ -264,7 +264,7 @@ func (c *collector) readArray(p property, f field, at string, deep int) (field, 
 	blank, _ := (&collector{form: url.Values{}}).readField(item, elementField(f, f.Blank.Name, -1), "", deep+1)
 	f.Blank.Label = blank.Label
 	f.Blank.Fields = []field{blank}
-	return f, encodeParts(all, len(all) == 0 && !f.Required && p.noDefault())
+	return f, encodeParts(all, len(all) == 0 && f.mayLack(p))
 }
 
 func elementField(f field, name string, n int) field {
@@ -297,10 +297,10 @@ func (c *collector) readMap(p property, f field, at string, deep int) (field, js
 	}
 	blank, _, _ := (&collector{form: url.Values{}}).readPair(item, f, f.Name+"."+blankRow, -1, "", deep)
 	f.Blank = &blank
-	return f, encodeParts(values, len(values) == 0 && (f.within || !f.Required && p.noDefault()))
+	return f, encodeParts(values, len(values) == 0 && f.mayLack(p))
 }
 
-// readPair handles a row of a map. A key without a value gets the empty text if that is allowed.
+// readPair handles a row of a map. A key without a value gets an empty one if that is allowed.
 func (c *collector) readPair(item property, f field, name string, n int, at string, deep int) (row formRow, key string, value json.RawMessage) {
 	label := rowLabel(f, n)
 	id := name + ".key"
@@ -313,10 +313,23 @@ func (c *collector) readPair(item property, f field, name string, n int, at stri
 	case key == "" && value != nil:
 		word.Error = "is required"
 		c.bad = true
-	case key != "" && value == nil && item.acceptsType("string"):
-		value = json.RawMessage(`""`)
+	case key != "" && value == nil && part.Error == "":
+		if value = item.emptyValue(); value == nil {
+			part.Error = "is required"
+			c.bad = true
+		}
 	}
 	return formRow{Name: name, Label: label, Fields: []field{word, part}}, key, value
+}
+
+// emptyValue returns the value in which nothing is written; nil: there is none.
+func (p property) emptyValue() json.RawMessage {
+	for _, kind := range [][2]string{{"string", `""`}, {"array", "[]"}, {"object", "{}"}, {"null", "null"}} {
+		if p.acceptsType(kind[0]) {
+			return json.RawMessage(kind[1])
+		}
+	}
+	return nil
 }
 
 func (c *collector) object(p property, f field, at string, deep int) (field, json.RawMessage) {
@@ -324,14 +337,31 @@ func (c *collector) object(p property, f field, at string, deep int) (field, jso
 	for _, name := range slices.Sorted(maps.Keys(p.Properties)) {
 		id := f.Name + "." + name
 		part := field{Name: id, ID: id, Label: p.Properties[name].label(name), Of: strings.TrimSpace(f.Of + " " + f.Label), Required: slices.Contains(p.Required, name), within: true}
-		part.Help = p.Properties[name].helpLines(part.Label)
-		part, value := c.readField(p.Properties[name], part, at+"/"+name, deep+1)
+		of := p.Properties[name]
+		part.Help = of.helpLines(part.Label)
+		if kind := of.fieldKind(); kind != kindNumber && kind != kindJSON && !of.noDefault() {
+			part.Help = append(part.Help, "Empty means "+briefValue(of.Default)+".")
+		}
+		part, value := c.readField(of, part, at+"/"+name, deep+1)
 		f.Fields = append(f.Fields, part)
 		if value != nil {
 			values[name] = value
 		}
 	}
-	return f, encodeParts(values, len(values) == 0 && (f.within || !f.Required && p.noDefault()))
+	return f, encodeParts(values, !c.isFilled(f.Name) && f.mayLack(p))
+}
+
+// mayLack reports whether a value without parts is left out; inside of another one it has its default.
+func (f field) mayLack(p property) bool { return !f.Required && (f.within || p.noDefault()) }
+
+// isFilled reports whether something is written in a part of a value.
+func (c *collector) isFilled(name string) bool {
+	for key := range c.form {
+		if strings.HasPrefix(key, name+".") && c.form.Get(key) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 func (p property) noDefault() bool { return len(p.Default) == 0 || string(p.Default) == "null" }

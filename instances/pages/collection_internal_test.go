@@ -53,6 +53,27 @@ func FuzzParts(f *testing.F) {
 	})
 }
 
+// TestEmptyParts: what an object needs is empty rather than absent, the rest has its default; a row in
+// which nothing is written is none.
+func TestEmptyParts(t *testing.T) {
+	const object = `{"type":["object","null"],"default":null,"required":["name","tags","in"],"properties":{"name":{"type":"string"},
+  "tags":{"type":"object","additionalProperties":{"type":"string"}},"in":{"type":"object","properties":{"on":{"type":["boolean","null"],"default":true}}},"zones":{"type":["array","null"],"items":{"type":"string"},"default":["z"]}}}`
+	p := must.Get(readParameters(json.RawMessage(`{"properties":{"o":` + object + `,"l":{"type":"array","default":[],"items":` + object + `},
+  "m":{"type":"object","additionalProperties":{"type":"object","properties":{"on":{"type":"boolean"}}}}},"x-okara-order":["o","l","m"]}`)))(t)
+	for query, want := range map[string]string{
+		"":           `map[l:[]]`,
+		"p.o.name=a": `map[l:[] o:{"in":{},"name":"a","tags":{}}]`,
+		"p.o.name=a&p.o.zones.0=y&p.o.tags.0.key=k&p.o.in.on=false": `map[l:[] o:{"in":{"on":false},"name":"a","tags":{"k":""},"zones":["y"]}]`,
+		"p.l.0=&p.l.0.name=&p.l.0.zones=&p.l.2.name=b":              `map[l:[{"in":{},"name":"b","tags":{}}]]`,
+		"p.m.0.key=k&p.m.1.key=&p.m.1.value.on=":                    `map[l:[] m:{"k":{}}]`,
+	} {
+		fields, values, ok := p.readForm(must.Get(url.ParseQuery(query))(t), p.chooseValues())
+		if got := fmt.Sprintf("%s", values); got != want || !ok || len(fields[0].Fields) == 0 {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+}
+
 // TestGolden shows each page type; see [webtest.Golden].
 func TestGolden(t *testing.T) {
 	files := must.Get(site.ReadTemplates([]site.Set{{Templates: files}}))(t)

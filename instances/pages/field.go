@@ -315,6 +315,9 @@ func (p property) value(text string) (json.RawMessage, error) {
 		if bare := strings.TrimSpace(text); json.Valid([]byte(bare)) && !strings.ContainsAny(bare, `"[{`) {
 			return json.RawMessage(bare), nil
 		}
+		if kind == kindNumber && !p.acceptsType("string") {
+			return nil, errors.New("must be a number, such as 12 or 0.5")
+		}
 	}
 	return json.Marshal(text)
 }
@@ -434,7 +437,7 @@ func placeErrors(fields []field, problems map[string]string) []string {
 		}
 		written := text.Block(problems[path])
 		if deep {
-			written = "at " + text.Block(below) + ": " + written
+			written = "(at " + text.Block(below) + ") " + written
 		}
 		if inner := fieldAt(fields, strings.TrimPrefix(path, "/parameters")); deep && inner != nil {
 			inner.Error = cmp.Or(inner.Error, text.Block(problems[path]))

@@ -43,6 +43,7 @@ func kept() []keptType {
 		{`{"type":["object","null"],"default":{"zone":"a","rack":1},"required":["zone"],"properties":{"zone":{"type":"string"},"rack":{"type":["number","null"]},"on":{"type":["boolean","null"],"default":true}}}`, []string{`{"zone":"b"}`, `{"zone":"","rack":2}`, `{"zone":"b","on":false}`, `null`}},
 		{`{"type":"array","default":[{"size":1,"tags":["x"]}],"items":{"type":"object","required":["size"],"properties":{"size":{"type":"number"},"tags":{"type":["array","null"],"items":{"type":"string"}},"labels":{"type":["object","null"],"additionalProperties":{"type":"string"}}}}}`, []string{`[{"size":2}]`, `[{"size":2,"tags":[],"labels":{"k":"v"}},{"size":3,"tags":["y","z"]}]`, `[]`}},
 		{`{"type":"object","additionalProperties":{"type":"object","additionalProperties":{"type":"object","additionalProperties":{"type":"array","items":{"type":"string"}}}},"default":{"a":{"b":{"c":["d"]}}}}`, []string{`{"a":{"b":{"c":["e"]}}}`, `{"a":{}}`}},
+		{`{"type":["object","null"],"default":null,"required":["b","tags"],"properties":{"b":{"type":"string"},"tags":{"type":"object","additionalProperties":{"type":"string"}},"zones":{"type":["array","null"],"items":{"type":"string"},"default":["z"]}}}`, []string{`{"b":"x","tags":{}}`, `{"b":"","tags":{"k":"v"},"zones":["y"]}`, `{"b":"x","tags":{},"zones":[]}`}},
 		{`{"type":"array","prefixItems":[{"type":"string"},{"type":"number"}],"minItems":2,"maxItems":2,"default":["a",1]}`, []string{`["b",2]`}},
 		{`{"type":"string","writeOnly":true,"default":"s"}`, []string{`"hunter2"`, `""`}},
 		{`{"type":["array","null"],"items":{"type":"string"},"writeOnly":true,"default":["s"]}`, []string{`["hunter2"]`, `null`}},
@@ -193,7 +194,7 @@ func TestChangeSays(t *testing.T) {
 		t.Errorf("stored %s", got)
 	}
 	d.Store.Finish(t, made, lifecycle.Result{Outcome: lifecycle.Done, State: true})
-	for content, says := range map[string]string{"": "count 3 → 1", "many": "count is string, not number"} { // empty: the default
+	for content, says := range map[string]string{"": "count 3 → 1", "many": "count must be a number, such as 12 or 0.5"} { // empty: the default
 		form := formOf(t, d.Shows(t, "anna", page))
 		form.Set("p.count", content)
 		form.Set("look", "1")
