@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/mcp"
 	"github.com/seed-141914ff/okara/internal/search"
+	"github.com/seed-141914ff/okara/internal/usage"
 )
 
 func newMCP(reg *cli.Registries) *cobra.Command {
@@ -38,8 +39,12 @@ Exit codes: 0 done, 2 usage.`,
 			if err != nil {
 				return err
 			}
+			uses, err := openUses(reg, server)
+			if err != nil {
+				return err
+			}
 			reg.Printed = true // only messages
-			return mcp.Serve(cmd.Context(), terminalSource(reg, server, from), reg.Version, reg.In, reg.Out)
+			return mcp.Serve(cmd.Context(), terminalSource(reg, server, from, uses), reg.Version, reg.In, reg.Out)
 		},
 	}
 	server.Add(cmd.Flags())
@@ -47,12 +52,16 @@ Exit codes: 0 done, 2 usage.`,
 }
 
 // terminalSource reads for an assistant with the credentials of the user.
-func terminalSource(reg *cli.Registries, server cli.ServerFlags, from lister) mcp.Source {
+func terminalSource(reg *cli.Registries, server cli.ServerFlags, from lister, uses usesSource) mcp.Source {
 	s := mcp.Source{
-		List: from.Versions, Explain: error.Error,
+		List: from.Versions, Explain: error.Error, Users: uses.askUsers,
 		Open: func(ctx context.Context, it addr.Item, v addr.Version) (*catalog.Catalog, error) {
 			t, err := selectRead(ctx, reg, server, it.String()+"@"+v.String(), nil)
 			return t.catalog, err
+		},
+		Outdated: func(ctx context.Context) ([]usage.Outdated, bool, error) {
+			all, err := uses.askOutdated(ctx)
+			return all.States, all.Complete, err
 		},
 	}
 	switch r := from.(type) {

@@ -132,7 +132,9 @@ func pathsOf(all []artifact.DescribedModule) (paths []string) {
 func requirementsOf(at artifact.DescribedModule) []string {
 	all := slices.Clone(at.RequiredVersion)
 	for _, p := range at.RequiredProviders {
-		all = append(all, strings.TrimSpace(cmp.Or(p.Source, p.Name)+" "+strings.Join(p.Versions, ", ")))
+		if !p.BuiltIn() {
+			all = append(all, strings.TrimSpace(cmp.Or(p.Source, p.Name)+" "+strings.Join(p.Versions, ", ")))
+		}
 	}
 	return all
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/usage"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -28,6 +29,10 @@ type Source struct {
 	List    func(ctx context.Context, it addr.Item) (*depot.Listing, error)     // served and withdrawn versions
 	Open    func(ctx context.Context, it addr.Item, v addr.Version) (*catalog.Catalog, error)
 	Explain func(err error) string // for the caller
+
+	// Users and Outdated name states; nil: none are known.
+	Users    func(ctx context.Context, address string, q usage.Query) (usage.Answer, error)
+	Outdated func(ctx context.Context) (found []usage.Outdated, complete bool, err error)
 
 	Host     string // of the front-end in sources; "": configurations name the registry
 	Registry string // its host

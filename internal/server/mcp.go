@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/usage"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -71,7 +72,7 @@ func mcpSource(f *Front, r *http.Request, g access.Grant) mcp.Source {
 		}
 		return modules, nil
 	}
-	return mcp.Source{
+	s := mcp.Source{
 		Host: cmp.Or(f.o.Hostname, r.Host), Open: open,
 		Find: func(ctx context.Context, query url.Values) (search.Results, error) {
 			return findItems(ctx, f, query, g)
@@ -97,4 +98,14 @@ func mcpSource(f *Front, r *http.Request, g access.Grant) mcp.Source {
 			return "the request to the registry failed (request " + service.RequestID(r) + ")"
 		},
 	}
+	if f.uses.Uses != nil {
+		s.Users = func(ctx context.Context, _ string, q usage.Query) (usage.Answer, error) {
+			return f.uses.Users(ctx, g, q), nil
+		}
+		s.Outdated = func(ctx context.Context) ([]usage.Outdated, bool, error) {
+			all, complete := f.uses.Behind(ctx, g)
+			return all, complete, nil
+		}
+	}
+	return s
 }
