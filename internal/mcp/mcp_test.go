@@ -29,6 +29,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/statictoken"
+	"github.com/seed-141914ff/okara/internal/usage"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 	"github.com/seed-141914ff/okara/registry"
@@ -276,5 +277,51 @@ func checkMessages(t *testing.T, o office) {
 		if status, got := o.post(t, readerToken, tt.body, tt.header...); status != tt.status {
 			t.Errorf("%v: %d, want %d: %s", tt.header, status, tt.status, got)
 		}
+	}
+}
+
+// TestUses: states are named by page, with what publishers and writers of states made up.
+func TestUses(t *testing.T) {
+	all := make([]usage.UsedBy, 300)
+	for i := range all {
+		all[i] = usage.UsedBy{State: fmt.Sprintf("shop-%d", i), Workspace: strings.Repeat("\"", 200), Item: usage.Item{Source: strings.Repeat("<\u202e>", 200), Version: "1.0.0"}, By: "ana@example.com", Status: "withdrawn"}
+	}
+	s := mcp.Source{
+		Users: func(_ context.Context, address string, q usage.Query) (usage.Answer, error) {
+			return usage.Answer{States: all, Others: 7}, nil
+		},
+		Outdated: func(context.Context) (found []usage.Outdated, complete bool, err error) {
+			for _, u := range all {
+				found = append(found, usage.Outdated{UsedBy: u, Better: "1.1.0"})
+			}
+			return found, true, nil
+		},
+	}
+	for tool, arguments := range map[string]string{"used_by": `"address":"net/vpc/aws@< 2.0"`, "outdated": `"filter":"withdrawn"`} {
+		var seen strings.Builder
+		for page, pages := 1, 1; page <= pages; page++ {
+			body := mcp.Answer(t.Context(), s, "1", fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{%s,"page":%d}}}`, tool, arguments, page))
+			var doc struct {
+				Result struct {
+					Data struct {
+						Total, Pages int
+						States       []map[string]any
+					} `json:"structuredContent"`
+				}
+			}
+			must.Succeed(t, json.Unmarshal(body, &doc))
+			for _, u := range doc.Result.Data.States {
+				fmt.Fprintln(&seen, u["state"])
+			}
+			if pages = doc.Result.Data.Pages; len(body) > mcp.MaxAnswer || doc.Result.Data.Total != len(all) || bytes.ContainsAny(body, "\u202e") || bytes.Contains(body, []byte("ana@")) {
+				t.Fatalf("%s: %d bytes: %s", tool, len(body), body)
+			}
+		}
+		if n := strings.Count(seen.String(), "\n"); n != len(all) {
+			t.Errorf("%s: %d of %d states", tool, n, len(all))
+		}
+	}
+	if got := mcp.Answer(t.Context(), mcp.Source{}, "1", []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"outdated"}}`)); !bytes.Contains(got, []byte("knows no states")) {
+		t.Errorf("without states: %s", got)
 	}
 }

@@ -29,11 +29,8 @@ func (f *Front) serveMCP(w http.ResponseWriter, r *http.Request) error {
 	if err := access.ScreenOrigin(f.kit.Guard, r); err != nil {
 		return err
 	}
-	g, err := f.kit.Guard.Allow(r, rights.Right{Action: rights.List, Kind: rights.AnyKind})
+	g, err := allowList(f.kit.Guard, r)
 	if err != nil {
-		return err
-	}
-	if err := f.kit.Guard.AllowLogin(r); err != nil {
 		return err
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
