@@ -12,10 +12,13 @@
 //   - Start of a command: of 14 ms of processor 6 are package initialization, in libraries that one
 //     program has for its server (Markdown 2.3, the registry 0.6, key services 1). Go initializes
 //     what is linked; only a second program would not have them.
+//   - Memory of a command: of 40 MiB 32 are pages of the program's file, which processes share.
+//   - First page of a README of 100 KB with 400 blocks of code and as many tables: 120 ms, a third in the
+//     filter of the policy, a third in highlighting.
 //   - Publishing into the built-in registry: 33 ms of processor a module are the server's, half of
 //     it in distribution's handlers, a fifth in fsync, which each tag and blob needs.
 //   - A large module: 2.2 times one parse. Parsing is half of it, then packing and its description.
 //   - Mirror: each zip is unpacked for its h1: hash, which a copy by digest does not need.
 //   - Warm list: 21 µs of processor on the server, 13 in a bare handler. Of the 8 between, 2 are the
-//     audit record and 2 two multiplexers.
+//     audit record and 2 two multiplexers; the rest is spread over 30 allocations.
 package main

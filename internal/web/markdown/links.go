@@ -67,13 +67,14 @@ func anchorLink(id string) string {
 // follows allows only addresses and IDs that this function can produce.
 func rewriteTags(text []byte, at Location, images ImageHosts) []byte {
 	var out bytes.Buffer
+	var raw []byte
 	inLink := 0
 	for z := html.NewTokenizer(bytes.NewReader(text)); ; {
 		kind := z.Next()
 		if kind == html.ErrorToken {
 			return out.Bytes()
 		}
-		raw := slices.Clone(z.Raw()) // TagName and TagAttr change it
+		raw = append(raw[:0], z.Raw()...) // TagName and TagAttr change it
 		name, _ := z.TagName()
 		tag := string(name)
 		if kind == html.EndTagToken && tag == "a" {
@@ -116,10 +117,13 @@ func rewriteTags(text []byte, at Location, images ImageHosts) []byte {
 }
 
 func tagAttributes(z *html.Tokenizer) map[string]string {
-	all := map[string]string{}
+	var all map[string]string
 	for {
 		key, value, more := z.TagAttr()
-		if _, ok := all[string(key)]; !ok { // the first attribute counts
+		if all == nil && len(key) > 0 {
+			all = map[string]string{}
+		}
+		if _, ok := all[string(key)]; !ok && len(key) > 0 { // the first attribute counts
 			all[string(key)] = string(value)
 		}
 		if !more {
