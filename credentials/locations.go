@@ -5,6 +5,7 @@ package credentials
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -134,6 +135,15 @@ func (p locations) cliFiles() []place {
 		list = append(list, place{"CLI configuration", file})
 	}
 	return list
+}
+
+// CLIFiles lists the CLI configuration files of the tools, those that win first; not all need to be there.
+func CLIFiles(getenv func(string) string) (all []string) {
+	home, _ := os.UserHomeDir() // without it there are fewer
+	for _, f := range (locations{getenv: getenv, home: home, goos: runtime.GOOS}).cliFiles() {
+		all = append(all, f.file)
+	}
+	return all
 }
 
 func (p locations) cliUnix() (file, dir string) {

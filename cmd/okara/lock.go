@@ -47,6 +47,12 @@ require the registry of --registry.
 
 Without --from, the registry of --registry is read.
 
+With --modules, it keeps .okara.lock.hcl instead: the version and the hash of the files of
+each module that init has installed. ` + "`okara tofu`" + ` and ` + "`okara terraform`" + ` refuse to plan and
+apply if what is installed differs from it, and their init selects the locked versions. No
+registry is read. --upgrade alone accepts what ` + "`init -upgrade`" + ` has installed; --upgrade=CALL
+unlocks the package of a call, for the next init.
+
 Exit codes: 0 complete, 2 usage, 3 no matching version, 4 not complete (--check), or a
 conflict.`
 
@@ -54,6 +60,8 @@ type lockOptions struct {
 	from, own   string
 	defaultHost string
 	check       bool
+	modules     bool
+	upgrade     []string
 	compute     bool
 	policy      policyFlags
 }
@@ -67,10 +75,18 @@ func newLock(up *upstreams) *cobra.Command {
 		Example: `  okara lock --registry registry.example.com/platform
   okara lock infra --check                 # in CI: exit code 4 if the file is not complete
   okara lock --from registry --compute     # from the origins, downloading every package
+  okara lock --modules                     # after tofu init: lock the modules that it installed
   okara lock --require openpgp --openpgp-key release.pub.asc`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return lockFolder(cmd.Context(), up, append(args, ".")[0], o)
+			dir := append(args, ".")[0]
+			if o.modules {
+				return lockModules(up.reg.App, dir, o)
+			}
+			if o.upgrade != nil {
+				return cli.UsageError("--upgrade goes with --modules: providers are upgraded by `tofu init -upgrade`")
+			}
+			return lockFolder(cmd.Context(), up, dir, o)
 		},
 	}
 	f := cmd.Flags()
@@ -79,6 +95,9 @@ func newLock(up *upstreams) *cobra.Command {
 	f.StringVar(&o.own, "own-host", "", "`HOST` of the registry's own providers; detected from the addresses by default")
 	f.StringVar(&o.defaultHost, "default-host", "registry.opentofu.org", "`HOST` of provider addresses without one")
 	f.BoolVar(&o.check, "check", false, "write nothing; exit with code 4 if the file would change")
+	f.BoolVar(&o.modules, "modules", false, "lock the modules that init has installed, in .okara.lock.hcl")
+	f.StringArrayVar(&o.upgrade, "upgrade", nil, "with --modules, take another package for `CALL`, a path such as network.subnets or a source (repeatable; alone: for all)")
+	f.Lookup("upgrade").NoOptDefVal = " "
 	f.BoolVar(&o.compute, "compute", false, "download packages to compute hashes that the source lacks")
 	o.policy.addTo(cmd)
 	return cmd

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/modulelock"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -92,7 +94,7 @@ func newMirror(up *upstreams) *cobra.Command {
 	f.StringVar(&o.from, "from", o.from, "`SOURCE` to read providers from; of modules, a registry host or the https:// address of its module protocol")
 	f.StringVar(&o.defaultHost, "default-host", o.defaultHost, "`HOST` of addresses without one")
 	f.StringSliceVar(&o.platforms, "platform", nil, "`OS_ARCH` to copy, repeated or comma-separated (default all)")
-	f.StringArrayVar(&o.lockFiles, "lockfile", nil, "copy exactly what this lock `FILE` uses")
+	f.StringArrayVar(&o.lockFiles, "lockfile", nil, "copy exactly what this lock `FILE` uses, .terraform.lock.hcl or .okara.lock.hcl")
 	f.IntVar(&o.jobs, "jobs", o.jobs, "versions copied at a time")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what would be copied")
 	f.BoolVar(&o.provider.AllowUnsigned, "allow-unsigned", false, "accept providers whose origin publishes no signature")
@@ -324,6 +326,9 @@ func (m *mirrorer) addModule(e supply.Entry, host, address, dir string) error {
 }
 
 func (m *mirrorer) addLockFile(name string) error {
+	if filepath.Base(name) == modulelock.Name {
+		return m.addModuleLock(name)
+	}
 	l, err := readLockFile(name)
 	if err != nil {
 		return err
@@ -331,6 +336,35 @@ func (m *mirrorer) addLockFile(name string) error {
 	for _, p := range l.Providers {
 		if err := m.addProvider(supply.Entry{Where: name, Exact: []addr.Version{p.Version}}, p.Address); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// addModuleLock adds the modules of registries in a lock of modules.
+func (m *mirrorer) addModuleLock(name string) error {
+	locked, err := modulelock.Read(filepath.Dir(name))
+	if err == nil && locked == nil {
+		err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range locked.Packages {
+		if !p.IsRegistry() {
+			m.up.reg.Note("%s: %s is not in a registry", name, p.Source)
+			continue
+		}
+		host, address, _ := strings.Cut(p.Source, "/")
+		if m.base != nil {
+			host = m.base.Host
+		}
+		version, err := addr.ParseVersion(p.Version)
+		if err == nil {
+			err = m.addModule(supply.Entry{Where: name, Exact: []addr.Version{version}}, host, address, "")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil

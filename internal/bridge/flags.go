@@ -25,6 +25,7 @@ type commandLine struct {
 	BackendConfig []string // values of -backend-config, if the command is init
 	Reconfigure   bool
 	NoBackend     bool           // init -backend=false
+	Upgrade       bool           // of init, or -update of get
 	LockTimeout   *time.Duration // nil: not in the command line
 	Variables     []string       // -var=NAME=VALUE and -var-file=FILE
 	Rest          []string       // the arguments without -backend-config
@@ -52,6 +53,8 @@ func parseCommandLine(args []string) commandLine {
 				value = args[i+1]
 			}
 			c.Variables = append(c.Variables, "-"+name+"="+value)
+		case flag && (name == "upgrade" || name == "update"):
+			c.Upgrade = value != "false"
 		case flag && name == "backend" && c.Command == "init":
 			c.NoBackend = value == "false"
 		case flag && name == "lock-timeout":

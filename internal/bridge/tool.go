@@ -17,8 +17,11 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/backendblock"
+	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/modulelock"
 )
 
 // Tool is a tofu or terraform program.
@@ -73,6 +76,11 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 			return Result{}, err
 		}
 	}
+	if usesModules(line.Command) {
+		if err := modulelock.Check(line.Dir, dataDir); err != nil {
+			return Result{}, err
+		}
+	}
 	if alreadyAsking == "" {
 		if err := checkTool(ctx, tool, o.Config.Used()); err != nil {
 			return Result{}, err
@@ -88,14 +96,59 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 			return Result{}, err
 		}
 	}
+	release := func() error { return nil }
+	if installsModules(line.Command) && !line.Upgrade {
+		if release, err = o.selectModules(ctx, line.Dir); err != nil {
+			return Result{}, err
+		}
+	}
 	res, err := Run(ctx, o)
+	err = errors.Join(err, release())
 	if err == nil {
 		initialized(res.Code)
 	}
 	if err == nil && res.Code == 0 && o.Config.Declared && line.Command == "init" {
 		err = errors.Join(saveSettings(line.Dir, o.Getenv, o.Config.Settings), saveEvaluated(o.Config, dataDir))
 	}
+	if err == nil && res.Code == 0 && installsModules(line.Command) {
+		err = modulelock.Check(line.Dir, dataDir)
+		if m, ok := errors.AsType[*modulelock.Mismatch](err); ok && (line.Upgrade || m.New) {
+			o.Warn(m.Error()) // what evaluates is refused until they are locked
+			err = nil
+		}
+	}
 	return res, err
+}
+
+// selectModules makes the tool select the versions of the lock of modules, if there is one. Where that
+// cannot be, the lock is only compared afterwards.
+func (o *Options) selectModules(ctx context.Context, dir string) (release func() error, err error) {
+	release = func() error { return nil }
+	lock, err := modulelock.Read(dir)
+	if lock == nil || err != nil {
+		return release, err
+	}
+	temp, remove, err := files.TempDir("")
+	if err != nil {
+		return release, err
+	}
+	variable, stop, err := lock.Select(ctx, credentials.CLIFiles(o.Getenv), temp)
+	if err != nil {
+		o.Warn(fmt.Sprintf("the tool selects the versions of modules by itself: %v", err))
+		return func() error { return errors.Join(stop(), remove()) }, nil
+	}
+	if variable != "" {
+		o.Environ = append(o.Environ, variable)
+	}
+	return func() error { return errors.Join(stop(), remove()) }, nil
+}
+
+// installsModules reports whether a command of the tool installs modules.
+func installsModules(command string) bool { return command == "init" || command == "get" }
+
+// usesModules reports whether a command of the tool evaluates a configuration with its modules.
+func usesModules(command string) bool {
+	return slices.Contains([]string{"plan", "apply", "destroy", "refresh", "import", "console", "graph", "validate", "test"}, command)
 }
 
 // namedOCI passes on the output of init with the backend's name in the user's file. The tools print

@@ -245,3 +245,10 @@ func newRecorder(getenv func(string) string, collect func(state []byte) *Documen
 		return d.Encode()
 	}
 }
+
+// CleanSource returns a source as it is recorded: without what may be a secret, "" if it names nothing
+// outside of one machine.
+func CleanSource(source string) string {
+	clean, _ := cleanSource(source)
+	return clean
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package modulelock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/syntax"
+)
+
+const (
+	modulesService = "modules.v1"
+	maxAnswer      = 32 << 20 // bytes of an answer of a registry, and of a CLI configuration
+	registryWait   = 5 * time.Minute
+)
+
+// selection answers for the module registries of a lock while init runs: lists of versions have only the
+// locked ones of a package that is in the lock, all else is passed on. The tool sends its credentials for
+// the registry's host itself.
+type selection struct {
+	lock   *File
+	hosts  map[string]map[string]*url.URL // their services
+	client *http.Client
+}
+
+// Select starts a selection and writes, into the folder dir, a CLI configuration for it: config, the
+// files of the user, with other services of the registries' hosts. It returns the variable that names
+// the configuration; "" if the lock has nothing from a registry.
+func (f *File) Select(ctx context.Context, config []string, dir string) (variable string, stop func() error, err error) {
+	stop = func() error { return nil }
+	s := &selection{lock: f, hosts: map[string]map[string]*url.URL{}, client: &http.Client{Timeout: registryWait, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	var text []byte
+	for _, name := range config {
+		b, err := files.ReadLimited(name, maxAnswer)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err == nil && strings.HasSuffix(name, ".json") {
+			err = errors.New("it is JSON")
+		}
+		if err != nil {
+			return "", stop, fmt.Errorf("the CLI configuration %s cannot be extended: %w", name, err)
+		}
+		text = append(append(text, b...), '\n')
+	}
+	user, diags := syntax.ParseBody(text, "CLI configuration")
+	if diags.HasErrors() {
+		return "", stop, fmt.Errorf("the CLI configuration cannot be extended: %w", syntax.Wrong(diags))
+	}
+	for _, p := range f.Packages {
+		host, _, _ := strings.Cut(p.Source, "/")
+		if s.hosts[host] != nil || !p.IsRegistry() {
+			continue
+		}
+		if s.hosts[host], err = s.services(ctx, host, user); err != nil {
+			return "", stop, err
+		}
+	}
+	if len(s.hosts) == 0 {
+		return "", stop, nil
+	}
+	server, err := httpserve.Listen(httpserve.Options{Addr: "127.0.0.1:0", Handler: s})
+	if err != nil {
+		return "", stop, err
+	}
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	var done sync.WaitGroup
+	var served error
+	done.Go(func() { served = server.Serve(serving) })
+	stop = func() error { end(); done.Wait(); return served }
+	for _, b := range slices.Backward(user.Blocks) { // from the end, so that earlier ranges stay valid
+		if b.Type == "host" && len(b.Labels) == 1 && s.hosts[b.Labels[0]] != nil {
+			text = slices.Delete(text, b.Range().Start.Byte, b.Range().End.Byte)
+		}
+	}
+	own := hclwrite.NewEmptyFile()
+	for host, services := range s.hosts {
+		values := map[string]cty.Value{}
+		for id, u := range services {
+			values[id] = cty.StringVal(u.String())
+		}
+		values[modulesService] = cty.StringVal(server.URL() + "/" + host + "/")
+		own.Body().AppendNewBlock("host", []string{host}).Body().SetAttributeValue("services", cty.MapVal(values))
+	}
+	name := filepath.Join(dir, "modules.tfrc")
+	return "TF_CLI_CONFIG_FILE=" + name, stop, os.WriteFile(name, append(text, own.Bytes()...), 0o600)
+}
+
+// IsRegistry reports whether the source is the address of a module in a registry, with its host.
+func (p Package) IsRegistry() bool {
+	return strings.Count(p.Source, "/") == 3 && !strings.Contains(p.Source, "://")
+}
+
+// services returns the services of a host, from the CLI configuration or its discovery document:
+// https://developer.hashicorp.com/terraform/internals/remote-service-discovery
+func (s *selection) services(ctx context.Context, host string, config *hclsyntax.Body) (map[string]*url.URL, error) {
+	found := map[string]string{}
+	base := &url.URL{Scheme: "https", Host: host, Path: "/.well-known/terraform.json"}
+	for _, b := range config.Blocks {
+		if b.Type != "host" || !slices.Equal(b.Labels, []string{host}) || b.Body.Attributes["services"] == nil {
+			continue
+		}
+		v, diags := b.Body.Attributes["services"].Expr.Value(nil)
+		if diags.HasErrors() || !v.CanIterateElements() {
+			return nil, fmt.Errorf("the services of host %q in the CLI configuration cannot be read", host)
+		}
+		for id, u := range v.AsValueMap() {
+			if u.Type() == cty.String && !u.IsNull() {
+				found[id] = u.AsString()
+			}
+		}
+	}
+	for _, scheme := range []string{"https", "http"} {
+		if len(found) > 0 || scheme == "http" && !netaddr.IsLoopback(host) {
+			break
+		}
+		base.Scheme = scheme
+		status, _, b, err := s.ask(ctx, base, nil)
+		var document map[string]json.RawMessage
+		if err != nil || status != http.StatusOK || json.Unmarshal(b, &document) != nil {
+			continue
+		}
+		for id, raw := range document {
+			var u string
+			if json.Unmarshal(raw, &u) == nil { // others are objects, which a CLI configuration cannot have
+				found[id] = u
+			}
+		}
+	}
+	all := map[string]*url.URL{}
+	for id, ref := range found {
+		if u, err := base.Parse(ref); err == nil {
+			all[id] = u
+		}
+	}
+	if u := all[modulesService]; u == nil || !strings.HasSuffix(u.Path, "/") {
+		return nil, fmt.Errorf("%s does not say where its modules are", host)
+	}
+	return all, nil
+}
+
+// ask sends a request on; header may be nil.
+func (s *selection) ask(ctx context.Context, u *url.URL, header http.Header) (int, http.Header, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	for _, name := range []string{"Authorization", "User-Agent", "Accept"} {
+		if v := header.Get(name); v != "" {
+			req.Header.Set(name, v)
+		}
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err == nil && len(b) > maxAnswer {
+		err = fmt.Errorf("the answer has more than %d MiB", maxAnswer>>20)
+	}
+	return resp.StatusCode, resp.Header, b, err
+}
+
+// ServeHTTP implements http.Handler. A path is /HOST/ and what follows the base of its protocol.
+func (s *selection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	host, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
+	base := s.hosts[host][modulesService]
+	if base == nil || r.Method != http.MethodGet {
+		http.NotFound(w, r)
+		return
+	}
+	u, err := base.Parse("./" + rest)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	u.RawQuery = r.URL.RawQuery
+	status, header, body, err := s.ask(r.Context(), u, r.Header)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	module, isList := strings.CutSuffix(rest, "/versions")
+	var location struct {
+		At string `json:"location"` // as OpenTofu takes it too: https://opentofu.org/docs/internals/module-registry-protocol
+	}
+	switch {
+	case isList && status == http.StatusOK:
+		body, err = s.cutVersions(host+"/"+module, body)
+	case status == http.StatusOK && json.Unmarshal(body, &location) == nil && location.At != "":
+		body, err = json.Marshal(map[string]string{"location": absoluteFrom(u, location.At)})
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	for _, name := range []string{"X-Terraform-Get", "Location"} {
+		if at := header.Get(name); at != "" {
+			w.Header().Set(name, absoluteFrom(u, at))
+		}
+	}
+	for _, name := range []string{"Content-Type", "Www-Authenticate", "Retry-After", "Warning"} {
+		if v := header.Get(name); v != "" {
+			w.Header().Set(name, v)
+		}
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // an error means that the tool is gone
+}
+
+// absoluteFrom makes a relative location absolute, as the tools do: only one that begins with /, ./ or ../.
+func absoluteFrom(u *url.URL, at string) string {
+	if strings.HasPrefix(at, "/") || strings.HasPrefix(at, "./") || strings.HasPrefix(at, "../") {
+		if abs, err := u.Parse(at); err == nil {
+			return abs.String()
+		}
+	}
+	return at
+}
+
+// cutVersions leaves the locked versions of a module, if the lock has the module.
+func (s *selection) cutVersions(source string, list []byte) ([]byte, error) {
+	var locked []string
+	for _, p := range s.lock.Packages {
+		if p.Source == source {
+			locked = append(locked, p.Version)
+		}
+	}
+	if locked == nil {
+		return list, nil
+	}
+	var answer struct {
+		Modules []struct {
+			Source   string            `json:"source,omitempty"`
+			Versions []json.RawMessage `json:"versions"`
+		} `json:"modules"`
+	}
+	if err := json.Unmarshal(list, &answer); err != nil {
+		return nil, fmt.Errorf("the versions of %s: %w", source, err)
+	}
+	for i := range answer.Modules {
+		answer.Modules[i].Versions = slices.DeleteFunc(answer.Modules[i].Versions, func(raw json.RawMessage) bool {
+			var v struct{ Version string }
+			return json.Unmarshal(raw, &v) != nil || !slices.Contains(locked, v.Version)
+		})
+	}
+	return json.Marshal(answer)
+}
