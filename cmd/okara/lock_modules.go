@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// different gives the exit code of what is not as it was locked.
-func different(err error) error { return &cli.ExitError{Code: 4, Err: err} }
+// lockDiffers gives the exit code of what is not as it was locked.
+func lockDiffers(err error) error { return &cli.ExitError{Code: 4, Err: err} }
 
 // lockModules writes or checks the lock of the modules that init has installed in dir.
 func lockModules(a *cli.App, dir string, o lockOptions) error {
@@ -70,9 +70,9 @@ func lockModules(a *cli.App, dir string, o lockOptions) error {
 	}
 	switch {
 	case len(refused) > 0 && o.check:
-		return cli.WithHint(different(fmt.Errorf("the installed modules are not those of %s", name)), "to install them again, remove .terraform/modules and run init; to accept them, run `okara lock --modules --upgrade %s`", dir)
+		return cli.WithHint(lockDiffers(fmt.Errorf("the installed modules are not those of %s", name)), "to install them again, remove .terraform/modules and run init; to accept them, run `okara lock --modules --upgrade %s`", dir)
 	case len(refused) > 0:
-		return cli.WithHint(different(fmt.Errorf("%s has other packages for these calls", name)), "accept them with --upgrade, or one with --upgrade=%s", refused[0].Call)
+		return cli.WithHint(lockDiffers(fmt.Errorf("%s has other packages for these calls", name)), "accept them with --upgrade, or one with --upgrade=%s", refused[0].Call)
 	case o.check || len(changes) == 0 && !fresh:
 		return nil
 	}

@@ -38,17 +38,17 @@ func (f *File) Compare(installed *File) (all []Difference) {
 	for _, now := range installed.Calls {
 		locked, ok := calls[now.Path]
 		delete(calls, now.Path)
-		found := installed.find(now.Source, now.Version)
+		found := installed.findPackage(now.Source, now.Version)
 		d := Difference{Call: now.Path, Package: now.Source, Found: now.Version}
 		switch {
 		case !ok:
-			d.Found = found.name()
+			d.Found = found.versionOrSource()
 		case locked.Source != now.Source:
-			d.Locked, d.Found = f.find(locked.Source, locked.Version).name(), found.name()
+			d.Locked, d.Found = f.findPackage(locked.Source, locked.Version).versionOrSource(), found.versionOrSource()
 		case locked.Version != now.Version:
 			d.Locked = locked.Version
 		default:
-			want := f.find(locked.Source, locked.Version)
+			want := f.findPackage(locked.Source, locked.Version)
 			if slices.Contains(want.Hashes, found.Hashes[0]) {
 				continue
 			}
@@ -64,7 +64,7 @@ func (f *File) Compare(installed *File) (all []Difference) {
 	return all
 }
 
-func (p *Package) name() string {
+func (p *Package) versionOrSource() string {
 	if p.Version == "" {
 		return p.Source
 	}

@@ -68,9 +68,9 @@ func Parse(name string, src []byte) (*File, error) {
 			return nil, fmt.Errorf("reading the lock of modules: %w", syntax.WrongAt(b.DefRange(), err))
 		}
 	}
-	f.sort()
+	f.sortBlocks()
 	for _, c := range f.Calls {
-		if f.find(c.Source, c.Version) == nil {
+		if f.findPackage(c.Source, c.Version) == nil {
 			return nil, fmt.Errorf("reading the lock of modules: %s has no package %q %q, which the call %q names", name, c.Source, c.Version, c.Path)
 		}
 	}
@@ -105,7 +105,7 @@ func (f *File) addBlock(b *hclsyntax.Block) error {
 			}
 			p.Hashes = append(p.Hashes, v.AsString())
 		}
-		if f.find(p.Source, p.Version) != nil {
+		if f.findPackage(p.Source, p.Version) != nil {
 			return errors.New("the package has two blocks")
 		}
 		f.Packages = append(f.Packages, p)
@@ -120,14 +120,14 @@ func (f *File) addBlock(b *hclsyntax.Block) error {
 	return nil
 }
 
-func (f *File) sort() {
+func (f *File) sortBlocks() {
 	slices.SortFunc(f.Packages, func(a, b Package) int {
 		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Version, b.Version))
 	})
 	slices.SortFunc(f.Calls, func(a, b Call) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-func (f *File) find(source, version string) *Package {
+func (f *File) findPackage(source, version string) *Package {
 	for i, p := range f.Packages {
 		if p.Source == source && p.Version == version {
 			return &f.Packages[i]
@@ -138,7 +138,7 @@ func (f *File) find(source, version string) *Package {
 
 // Bytes returns the file as text: the same content gives the same bytes.
 func (f *File) Bytes() []byte {
-	f.sort()
+	f.sortBlocks()
 	out := hclwrite.NewEmptyFile()
 	for _, p := range f.Packages {
 		b := out.Body().AppendNewBlock("package", []string{p.Source, p.Version}).Body()

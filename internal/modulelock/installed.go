@@ -72,7 +72,7 @@ func Installed(dataDir string) (*File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("module %q cannot be read, run init again: %v", m.Key, err) // not fs.ErrNotExist: init has run
 		}
-		p := f.find(c.Source, c.Version)
+		p := f.findPackage(c.Source, c.Version)
 		switch {
 		case p == nil:
 			f.Packages = append(f.Packages, Package{Source: c.Source, Version: c.Version, Hashes: []string{hash}, Commit: readCommit(folder)})
@@ -83,7 +83,7 @@ func Installed(dataDir string) (*File, error) {
 		}
 		f.Calls = append(f.Calls, c)
 	}
-	f.sort()
+	f.sortBlocks()
 	return f, nil
 }
 
@@ -196,7 +196,7 @@ func (f *File) Forget(dataDir string, names []string) (*File, error) {
 	}
 	var gone []string
 	for _, c := range f.Calls {
-		if rest.find(c.Source, c.Version) != nil {
+		if rest.findPackage(c.Source, c.Version) != nil {
 			rest.Calls = append(rest.Calls, c)
 			continue
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// write writes files below a folder; a name that ends in @ is a link.
-func write(t *testing.T, dir string, all map[string]string) {
+// writeFiles writes files below a folder; a name that ends in @ is a link.
+func writeFiles(t *testing.T, dir string, all map[string]string) {
 	t.Helper()
 	for name, text := range all {
 		path := filepath.Join(dir, strings.TrimSuffix(name, "@"))
@@ -37,7 +37,7 @@ func newRoot(t *testing.T) (dir, data string) {
 	t.Helper()
 	dir = t.TempDir()
 	data = filepath.Join(dir, ".terraform")
-	write(t, data, map[string]string{
+	writeFiles(t, data, map[string]string{
 		"modules/modules.json": list, "modules/net/main.tf": "a", "modules/net/.tflint.hcl": "x", "modules/net/modules/subnets/main.tf": "b", "modules/net/link@": "main.tf",
 		"modules/net.subnets/main.tf": "a", "modules/net.subnets/modules/subnets/main.tf": "b", "modules/net.subnets/link@": "main.tf",
 		"modules/dns/zone/main.tf": "c", "modules/dns/.git/HEAD": strings.Repeat("ab", 20) + "\n",

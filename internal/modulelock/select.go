@@ -71,7 +71,7 @@ func (f *File) Select(ctx context.Context, config []string, dir string) (variabl
 		if s.hosts[host] != nil || !p.IsRegistry() {
 			continue
 		}
-		if s.hosts[host], err = s.services(ctx, host, user); err != nil {
+		if s.hosts[host], err = s.findServices(ctx, host, user); err != nil {
 			return "", stop, err
 		}
 	}
@@ -110,9 +110,9 @@ func (p Package) IsRegistry() bool {
 	return strings.Count(p.Source, "/") == 3 && !strings.Contains(p.Source, "://")
 }
 
-// services returns the services of a host, from the CLI configuration or its discovery document:
+// findServices returns the services of a host, from the CLI configuration or its discovery document:
 // https://developer.hashicorp.com/terraform/internals/remote-service-discovery
-func (s *selection) services(ctx context.Context, host string, config *hclsyntax.Body) (map[string]*url.URL, error) {
+func (s *selection) findServices(ctx context.Context, host string, config *hclsyntax.Body) (map[string]*url.URL, error) {
 	found := map[string]string{}
 	base := &url.URL{Scheme: "https", Host: host, Path: "/.well-known/terraform.json"}
 	for _, b := range config.Blocks {
@@ -134,7 +134,7 @@ func (s *selection) services(ctx context.Context, host string, config *hclsyntax
 			break
 		}
 		base.Scheme = scheme
-		status, _, b, err := s.ask(ctx, base, nil)
+		status, _, b, err := s.sendOn(ctx, base, nil)
 		var document map[string]json.RawMessage
 		if err != nil || status != http.StatusOK || json.Unmarshal(b, &document) != nil {
 			continue
@@ -158,8 +158,8 @@ func (s *selection) services(ctx context.Context, host string, config *hclsyntax
 	return all, nil
 }
 
-// ask sends a request on; header may be nil.
-func (s *selection) ask(ctx context.Context, u *url.URL, header http.Header) (int, http.Header, []byte, error) {
+// sendOn sends a request on; header may be nil.
+func (s *selection) sendOn(ctx context.Context, u *url.URL, header http.Header) (int, http.Header, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return 0, nil, nil, err
@@ -195,7 +195,7 @@ func (s *selection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	u.RawQuery = r.URL.RawQuery
-	status, header, body, err := s.ask(r.Context(), u, r.Header)
+	status, header, body, err := s.sendOn(r.Context(), u, r.Header)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
