@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -141,8 +142,19 @@ func commitOf(getenv func(string) string) (repository, commit string) {
 // kept are the arguments of a source that say which content it is; others may be secrets.
 var kept = []string{"ref", "tag", "digest", "version"}
 
-// registryRE matches an address of a module registry, with host and folder.
-var registryRE = text.Pattern(`^(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?(?:[A-Za-z0-9_-]+/){2}[a-z0-9]+(?://[^?]+)?$`)
+// isRegistry reports whether a source is an address of a module registry, with host and folder.
+func isRegistry(source string) bool {
+	at, dir, _ := strings.Cut(source, "//")
+	parts := strings.Split(at, "/")
+	if len(parts) == 4 {
+		if _, err := addr.ParseProvider(parts[0] + "/a/b"); err != nil {
+			return false
+		}
+		parts = parts[1:]
+	}
+	_, err := addr.ParseWritten(strings.Join(parts, "/"))
+	return err == nil && !strings.Contains(dir, "?")
+}
 
 // cleanSource returns a source without user, password and other arguments, and the digest in it; ""
 // if it names nothing outside of one machine.
@@ -156,7 +168,7 @@ func cleanSource(source string) (clean, digest string) {
 	}
 	if !strings.Contains(rest, "://") {
 		local, ok := strings.CutPrefix(source, "./")
-		if ok && path.Clean("/"+local) == "/"+local || registryRE().MatchString(source) {
+		if ok && path.Clean("/"+local) == "/"+local || isRegistry(source) {
 			return cutSource(source), ""
 		}
 		return "", ""

@@ -90,7 +90,7 @@ func (x *Index) storeEntry(e *Entry) {
 // versionIn returns the version that a source names by tag or ref, as 1.2.3 or v1.2.3; else "".
 func versionIn(source string) string {
 	_, query, _ := strings.Cut(source, "?")
-	for _, arg := range strings.Split(query, "&") {
+	for arg := range strings.SplitSeq(query, "&") {
 		if _, value, ok := strings.Cut(arg, "="); ok {
 			if v, err := addr.ParseVersion(value); err == nil {
 				return v.String()
