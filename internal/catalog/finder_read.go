@@ -204,6 +204,9 @@ func describeModule(m artifact.ModuleDescription, e *search.Entry) {
 			e.Resources = append(e.Resources, r.Type)
 		}
 	}
+	for _, sub := range m.Submodules {
+		e.Submodules = append(e.Submodules, path.Base(sub.Path))
+	}
 	for _, c := range d.ModuleCalls {
 		e.Calls = append(e.Calls, c.Source)
 	}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,7 +95,10 @@ func CompareModules(before, now artifact.DescribedModule) []Difference {
 	add := func(k kind, before, now map[string]part) { all = append(all, k.compareParts(before, now)...) }
 	tool := kind{name: "tool", added: alwaysHas(MayBreak), removed: alwaysHas(New), changed: func(was, is part) string { return versionsEffect(was.versions, is.versions) }}
 	add(tool, toolParts(before), toolParts(now))
-	add(kind{"provider", addedProvider, removedProvider, changedProvider}, partsOf(before.RequiredProviders, providerPart), partsOf(now.RequiredProviders, providerPart))
+	own := func(all []artifact.DescribedProvider) []artifact.DescribedProvider { // terraform_data needs none
+		return slices.DeleteFunc(slices.Clone(all), artifact.DescribedProvider.BuiltIn)
+	}
+	add(kind{"provider", addedProvider, removedProvider, changedProvider}, partsOf(own(before.RequiredProviders), providerPart), partsOf(own(now.RequiredProviders), providerPart))
 	add(kind{"input", addedInput, alwaysHas(Breaks), changedInput}, partsOf(before.Variables(), inputPart), partsOf(now.Variables(), inputPart))
 	add(kind{"output", alwaysHas(New), alwaysHas(Breaks), changedOutput}, partsOf(before.Outputs, outputPart), partsOf(now.Outputs, outputPart))
 	for mode, k := range map[string]kind{"managed": {"resource", alwaysHas(New), alwaysHas(MayBreak), nil}, "data": {"data source", alwaysHas(New), alwaysHas(New), nil}} {
@@ -124,7 +128,11 @@ func (k kind) compareParts(before, now map[string]part) []Difference {
 		case !ok:
 			add(name, Removed, "", k.removed(was))
 		case is.text != was.text || !slices.Equal(is.variable.Validation, was.variable.Validation):
-			add(name, Changed, text.Clip(was.text, maxDetail)+" → "+text.Clip(is.text, maxDetail), k.changed(was, is))
+			from, to := was.text, is.text
+			if from == to { // only the rules differ
+				from, to = was.otherRules(is), is.otherRules(was)
+			}
+			add(name, Changed, text.Clip(from, maxDetail)+" → "+text.Clip(to, maxDetail), k.changed(was, is))
 		}
 	}
 	for name, is := range now {
@@ -133,6 +141,12 @@ func (k kind) compareParts(before, now map[string]part) []Difference {
 		}
 	}
 	return all
+}
+
+// otherRules returns the validations of an input that another version of it lacks.
+func (p part) otherRules(other part) string {
+	has := func(rule string) bool { return slices.Contains(other.variable.Validation, rule) }
+	return cmp.Or(strings.Join(slices.DeleteFunc(slices.Clone(p.variable.Validation), has), " and "), text.Plural(len(p.variable.Validation), "validation"))
 }
 
 func alwaysHas(e string) func(part) string { return func(part) string { return e } }
@@ -282,7 +296,13 @@ func inputPart(v artifact.DescribedVariable) (string, part) {
 		}
 	}
 	slices.Sort(words[2:])
-	if n := len(v.Validation); n > 0 {
+	var rules []string
+	for _, rule := range v.Validation { // as the tool formats them, so that only what they say counts
+		rules = append(rules, TypeLine(rule))
+	}
+	slices.Sort(rules)
+	v.Validation = rules
+	if n := len(rules); n > 0 {
 		words = append(words, text.Plural(n, "validation"))
 	}
 	return v.Name, part{text: strings.Join(words, ", "), required: v.Required, variable: v}
@@ -319,8 +339,8 @@ func worstEffect(effects []string) string {
 
 // typeEffect tells whether what the old type accepts is accepted by the new one.
 func typeEffect(before, now string) string {
-	was, _, ok := parseConstraint(before)
-	is, _, ok2 := parseConstraint(now)
+	was, wasDefaults, ok := parseConstraint(before)
+	is, isDefaults, ok2 := parseConstraint(now)
 	switch {
 	case !ok || !ok2 || was.HasDynamicTypes() && !is.HasDynamicTypes():
 		return MayBreak
@@ -335,7 +355,7 @@ func typeEffect(before, now string) string {
 	case !acceptsType(is, full), !acceptsType(is, least), // of some values
 		convert.GetConversionUnsafe(is.WithoutOptionalAttributesDeep(), full) == nil && !full.Equals(is.WithoutOptionalAttributesDeep()): // an attribute is dropped in silence
 		return MayBreak
-	case was.Equals(is): // but for the default of an optional attribute
+	case was.Equals(is) && !reflect.DeepEqual(ctySchema(was, wasDefaults), ctySchema(is, isDefaults)): // the default of an attribute
 		return MayBreak
 	}
 	return New
@@ -407,15 +427,30 @@ const maxDetail = 200
 func TypeLine(source string) string {
 	tokens, _ := hclsyntax.LexExpression([]byte(source), "type", hcl.InitialPos)
 	var plain strings.Builder
-	end := 0
+	var open []hclsyntax.TokenType
+	end, isNext, last := 0, false, hclsyntax.TokenNil
 	for _, t := range tokens {
-		if t.Type == hclsyntax.TokenComment {
+		if t.Type == hclsyntax.TokenComment || t.Type == hclsyntax.TokenNewline {
 			plain.WriteString(source[end:t.Range.Start.Byte] + " ")
 			end = t.Range.End.Byte
+			isNext = true
+			continue
 		}
+		if isNext && len(open) > 0 && open[len(open)-1] == hclsyntax.TokenOBrace && last != hclsyntax.TokenOBrace && last != hclsyntax.TokenComma && t.Type != hclsyntax.TokenCBrace {
+			plain.WriteString(", ") // a line of an object ends as if with a comma
+		}
+		isNext, last = false, t.Type
+		switch t.Type {
+		case hclsyntax.TokenOBrace, hclsyntax.TokenOParen, hclsyntax.TokenOBrack:
+			open = append(open, t.Type)
+		case hclsyntax.TokenCBrace, hclsyntax.TokenCParen, hclsyntax.TokenCBrack:
+			open = open[:max(0, len(open)-1)]
+		}
+		plain.WriteString(source[end:t.Range.End.Byte])
+		end = t.Range.End.Byte
 	}
 	line := strings.Join(strings.Fields(plain.String()+source[end:]), " ")
-	return string(hclwrite.Format([]byte(line)))
+	return strings.ReplaceAll(string(hclwrite.Format([]byte(line))), " ,", ",")
 }
 
 // oneLine returns a value without line breaks. JSON is written without spaces;

@@ -49,10 +49,11 @@ type Entry struct {
 	Time        time.Time `json:"time,omitzero"`     // when the version was made
 	Heading     string    `json:"heading,omitempty"` // of the readme, or the title of a template
 	Description string    `json:"description,omitempty"`
-	Inputs      []string  `json:"inputs,omitempty"`    // names
-	Resources   []string  `json:"resources,omitempty"` // types, of data sources too; of a provider the documented ones
-	Calls       []string  `json:"calls,omitempty"`     // sources of module blocks
-	Texts       []string  `json:"texts,omitempty"`     // words of the readme, in lower case
+	Inputs      []string  `json:"inputs,omitempty"`     // names
+	Resources   []string  `json:"resources,omitempty"`  // types, of data sources too; of a provider the documented ones
+	Submodules  []string  `json:"submodules,omitempty"` // names
+	Calls       []string  `json:"calls,omitempty"`      // sources of module blocks
+	Texts       []string  `json:"texts,omitempty"`      // words of the readme, in lower case
 	Signed      bool      `json:"signed,omitempty"`
 	Scan        string    `json:"scan,omitempty"` // worst level with a finding, or ScanClean; "": not scanned
 	Deprecated  bool      `json:"deprecated,omitempty"`
@@ -106,6 +107,7 @@ func (e *Entry) Trim() {
 	}
 	e.Resources = trimList(e.Resources, resources, maxName)
 	e.Texts = trimList(e.Texts, MaxTexts, maxName)
+	e.Submodules = trimList(e.Submodules, maxResources, maxName)
 	e.Calls = trimList(e.Calls, maxCalls, maxSource)
 	if !slices.Contains(scanLevels(), e.Scan) {
 		e.Scan = ""

@@ -121,7 +121,7 @@ func (e *Entry) words(add func(word string, place int)) {
 	for _, w := range parts(strings.ToLower(e.Heading + " " + e.Description)) {
 		add(w, inDescription)
 	}
-	for _, list := range [][]string{e.Inputs, e.Resources} {
+	for _, list := range [][]string{e.Submodules, e.Inputs, e.Resources} {
 		for _, w := range list {
 			w = strings.ToLower(w)
 			add(w, inCode)
@@ -206,6 +206,7 @@ func bareAddress(source string) string {
 	}
 	source, _, _ = strings.Cut(source, "?")
 	source, _, _ = strings.Cut(source, "//")
+	source = strings.TrimSuffix(source, ".git")
 	if host, rest, ok := strings.Cut(source, "/"); ok && strings.ContainsAny(host, ".:") {
 		return rest
 	}

@@ -240,7 +240,7 @@ func TestQueries(t *testing.T) {
 	dns := search.Entry{Kind: "mirror", Address: "registry.opentofu.org/cloudflare/cloudflare", Resources: []string{"cloudflare_dns_record", "cloudflare_zone", "cloudflare_r2_bucket"}}
 	entries := []search.Entry{
 		random, dns,
-		{Kind: "module", Address: "terraform-aws-modules/vpc/aws", Heading: "AWS VPC Terraform module", Description: "Terraform module which creates VPC resources on AWS.", Inputs: []string{"cidr", "azs", "private_subnets", "enable_nat_gateway"}, Resources: []string{"aws_vpc", "aws_subnet", "aws_nat_gateway"}, Texts: []string{"terraform", "gateway", "subnets"}},
+		{Kind: "module", Address: "terraform-aws-modules/vpc/aws", Heading: "AWS VPC Terraform module", Description: "Terraform module which creates VPC resources on AWS.", Inputs: []string{"cidr", "azs", "private_subnets", "enable_nat_gateway"}, Resources: []string{"aws_vpc", "aws_subnet", "aws_nat_gateway"}, Submodules: []string{"vpc-endpoints"}, Texts: []string{"terraform", "gateway", "subnets"}},
 		{Kind: "module", Address: "terraform-aws-modules/s3-bucket/aws", Description: "Creates a bucket.", Inputs: []string{"bucket", "versioning"}, Resources: []string{"aws_s3_bucket"}},
 		{Kind: "module", Address: "cloudposse/label/null", Heading: "terraform-null-label", Description: "Consistent names and tags for resources.", Inputs: []string{"namespace", "stage", "delimiter"}},
 		{Kind: "module", Address: "terraform-google-modules/network/google", Description: "A network with subnets.", Resources: []string{"google_compute_network", "google_compute_subnetwork"}},
@@ -259,6 +259,7 @@ func TestQueries(t *testing.T) {
 		"S3": "terraform-aws-modules/s3-bucket/aws", "aws_s3_bucket": "terraform-aws-modules/s3-bucket/aws", "buckets": "terraform-aws-modules/s3-bucket/aws",
 		"vcp": "terraform-aws-modules/vpc/aws", "vpc": "terraform-aws-modules/vpc/aws", "aws vpc": "terraform-aws-modules/vpc/aws", "nat gateway": "terraform-aws-modules/vpc/aws", "private-subnets": "terraform-aws-modules/vpc/aws",
 		"terraform-aws-vpc": "terraform-aws-modules/vpc/aws", "okara.test/terraform-aws-modules/vpc/aws": "terraform-aws-modules/vpc/aws", "oci://okara.test:5000/terraform-aws-modules/vpc/aws//modules/x?tag=1.0.0": "terraform-aws-modules/vpc/aws",
+		"git::https://github.com/terraform-aws-modules/terraform-aws-vpc.git?ref=v6.0.0": "terraform-aws-modules/vpc/aws", "github.com/cloudposse/terraform-null-label": "cloudposse/label/null", "endpoints": "terraform-aws-modules/vpc/aws", "bukcet": "terraform-aws-modules/s3-bucket/aws",
 		"qeueu": "app/queue/aws", "sqs queue": "app/queue/aws", "virtual machine": "lab/vm", "Virtual machines": "lab/vm", "kubernetes": "lab/cluster",
 	} {
 		found := v.Search(query(t, url.Values{"q": {text}}.Encode()), nil)
@@ -269,7 +270,7 @@ func TestQueries(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", text, addresses(found), want)
 		}
 	}
-	for text, why := range map[string]string{"delimiter": "Input delimiter", "private-subnets": "Input private_subnets", "random_password": "Resource random_password", "dns record": "Resource cloudflare_dns_record", "vpc": "", "gateway": "Input enable_nat_gateway"} {
+	for text, why := range map[string]string{"delimiter": "Input delimiter", "private-subnets": "Input private_subnets", "random_password": "Resource random_password", "dns record": "Resource cloudflare_dns_record", "vpc": "", "endpoints": "Submodule vpc-endpoints", "gateway": "Input enable_nat_gateway"} {
 		q := query(t, url.Values{"q": {text}}.Encode())
 		must.Equal(t, "why "+text, v.Search(q, nil)[0].Why(q), why)
 	}

@@ -81,6 +81,9 @@ func (e *Entry) Why(q Query) string {
 				return "Heading " + e.Heading
 			}
 			has := func(name string) bool { return strings.Contains(strings.ToLower(name), word) }
+			if i := slices.IndexFunc(e.Submodules, has); i >= 0 {
+				return "Submodule " + e.Submodules[i]
+			}
 			if i := slices.IndexFunc(e.Inputs, has); i >= 0 {
 				return "Input " + e.Inputs[i]
 			}
@@ -103,7 +106,7 @@ func (v *View) findHits(q Query) []*Entry {
 	for n := 0; n < len(terms); n++ {
 		clear(ranks)
 		v.x.rankEntries(terms[n], ranks)
-		words := parts(terms[n])
+		words := parts(bareAddress(terms[n])) // a repository is found by its words, without its host
 		isSplit := len(words) > 1
 		words = slices.DeleteFunc(words, func(w string) bool { return w == "terraform" }) // repositories of modules begin so
 		if isSplit && len(words) > 0 && len(terms)+len(words) <= maxWords && !slices.ContainsFunc(v.list, func(i int32) bool { return ranks[i] != noRank }) {
@@ -147,7 +150,8 @@ func (v *View) Near(text string) []*Entry {
 	for away := 1; away <= maxDistance; away++ {
 		for _, term := range strings.Fields(strings.ToLower(text))[:min(maxTerms, len(strings.Fields(text)))] {
 			for _, i := range v.list {
-				if e := &v.x.Entries[i]; away < len(term) && editDistance(term, v.x.names[i], maxDistance) == away && !slices.Contains(near, e) {
+				isNear := func(word string) bool { return editDistance(term, word, maxDistance) == away }
+				if e := &v.x.Entries[i]; away < len(term) && (isNear(v.x.names[i]) || strings.ContainsAny(v.x.names[i], "-_") && slices.ContainsFunc(parts(v.x.names[i]), isNear)) && !slices.Contains(near, e) {
 					if near = append(near, e); len(near) == entries {
 						return near
 					}

@@ -97,6 +97,8 @@ func splitBody(body string) (parts []Part) {
 					p.Effect = Effect(line)
 				}
 			}
+		case strings.TrimSpace(line) != "":
+			return nil // a value that reads like the first line
 		}
 		blank = strings.TrimSpace(line) == ""
 	}

@@ -202,8 +202,15 @@ func (s *searches) show(r *site.Request) (*site.Page, error) {
 			if _, ok := v.Has(addr.KindTemplate, one.Name); ok {
 				continue
 			}
-			if body.Total++; body.Pages.After == "" { // they are on the last page
-				body.Rows = append(body.Rows, resultRow{Link: one.Link, Kind: addr.KindTemplate, Description: one.Description})
+			body.Total++
+			row := resultRow{Link: one.Link, Kind: addr.KindTemplate, Description: one.Description}
+			named := strings.EqualFold(one.Text, strings.TrimSpace(q.Text)) // by its title
+			switch {
+			case named && body.Pages.First == 0:
+				body.Rows = slices.Insert(body.Rows, 0, row)
+				body.Last++
+			case !named && body.Pages.After == "": // the others are on the last page
+				body.Rows = append(body.Rows, row)
 				body.Last++
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -203,7 +204,7 @@ func (s *site) sendPage(w http.ResponseWriter, r *Request, p *Page) error {
 	p.Version = s.o.Version
 	p.Assets = s.assets.names
 	p.Theme = s.theme(r.Request)
-	p.Stars = s.stars(r.Request)
+	p.Stars = slices.DeleteFunc(s.stars(r.Request), func(l Link) bool { return !mayOpen(r.Grant, l) })
 	s.fillCaller(r, p)
 	p.Message = s.takeMessage(r)
 	p.Menu = r.Menu()

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -16,8 +19,18 @@ const maxStars = 20
 // starPath matches what can have a star: the page of a module or of a template.
 var starPath = text.Pattern(`^(modules(/[0-9A-Za-z_-]{1,64}){3}|templates(/[0-9A-Za-z_-]{1,64}){2})$`)
 
-// stars returns what the browser has starred, the newest first. Whoever opens one needs the right to
-// see it.
+// mayOpen reports whether the caller may see what has a star: others use the same browser.
+func mayOpen(g access.Grant, l Link) bool {
+	if strings.HasPrefix(l.Href, "modules/") {
+		return g.MayRead(addr.KindModule, l.Text)
+	}
+	allows := func(a rights.Action) bool {
+		return g.May(rights.Right{Action: a, Kind: addr.KindInstance, Address: l.Text})
+	}
+	return g.MayRead(addr.KindTemplate, l.Text) || slices.ContainsFunc([]rights.Action{rights.Use, rights.Read, rights.Approve, rights.Admin}, allows)
+}
+
+// stars returns what the browser has starred, the newest first.
 func (s *site) stars(r *http.Request) (all []Link) {
 	for _, c := range r.CookiesNamed(s.choiceCookie(r, "stars", "", 0).Name) {
 		for path := range strings.SplitSeq(c.Value, "|") {

@@ -94,6 +94,11 @@ func TestStars(t *testing.T) {
 			t.Errorf("star %q: status %d", path, code)
 		}
 	}
+	for _, href := range []string{"modules/net/dns/aws", "templates/lab/vm"} {
+		if _, name, _ := strings.Cut(href, "/"); mayOpen(access.Grant{}, Link{Text: name, Href: href}) {
+			t.Errorf("%s is named to somebody who may not see it", href)
+		}
+	}
 	for n := range maxStars + 5 {
 		star("templates/lab/t" + strings.Repeat("x", n))
 	}
