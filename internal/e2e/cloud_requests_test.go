@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -60,6 +61,7 @@ func testCloudRequests(t *testing.T, c *cloud) {
 	for _, block := range []string{"cloud", `backend "remote"`} {
 		kind := strings.Fields(block)[0]
 		s := shapesOf(block == "cloud", c.tool == c.set.tofu)
+		s.newest = strings.Contains(versionOf(t, c.tool), "Terraform v1.16")
 		c.folder(kind, block, `name = "`+kind+`"`, "true")
 		w.wants(kind, s.commands()...)
 		w.raise(kind)
@@ -263,6 +265,8 @@ func join(parts ...[]string) []string {
 // shapes are requests in which `cloud` and backend "remote" differ.
 type shapes struct {
 	made, write, outputs, tags, deleted []string
+
+	newest, cloud bool // newest: of Terraform 1.16
 }
 
 func shapesOf(cloud, tofu bool) shapes {
@@ -279,11 +283,19 @@ func shapesOf(cloud, tofu bool) shapes {
 		write:   []string{"POST workspaces/*/state-versions", "PUT uploads/*", "PUT uploads/*", "GET state-versions/*"},
 		outputs: []string{read, "GET workspaces/*/current-state-version-outputs"},
 		deleted: []string{read, "POST organizations/acme/workspaces/NAME/actions/safe-delete"},
+		cloud:   true,
 	}
 	if !tofu { // Terraform's tags may have values
 		s.tags = []string{"GET workspaces/*/tag-bindings"}
 	}
 	return s
+}
+
+func versionOf(t *testing.T, tool string) string {
+	t.Helper()
+	cmd := exec.Command(tool, "version")
+	cmd.Env = append(os.Environ(), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE="+os.DevNull)
+	return string(must(cmd.Output())(t))
 }
 
 // change returns the requests of a command that writes a state.
@@ -294,6 +306,13 @@ func (s shapes) change() []string {
 // commands returns the commands for one workspace, selected by name.
 func (s shapes) commands() []cloudCommand {
 	look := []string{read, current, download}
+	console, shown := []string{read, lock, current, download, unlock}, slices.Concat(look, look)
+	if s.newest { // does not lock for the console
+		console = look
+	}
+	if s.newest && s.cloud {
+		console, shown = slices.Concat(look, []string{read, read}), slices.Concat(look, []string{read, read}, look)
+	}
 	plan := join([]string{read, read, lock, current, download, unlock})
 	move := join([]string{read, read, lock, current, download}, begin, s.write, []string{unlock}) // the tools send the first requests twice
 	return []cloudCommand{
@@ -303,10 +322,10 @@ func (s shapes) commands() []cloudCommand {
 		{[]string{"apply", "-auto-approve"}, plan, 9},
 		{[]string{"apply", "-auto-approve", "-var", "text=second"}, s.change(), 14},
 		{[]string{"refresh", "-var", "text=second"}, plan, 9},
-		{[]string{"console"}, join([]string{read, lock, current, download, unlock}), 9},
+		{[]string{"console"}, join(console), 9},
 		{[]string{"state", "list"}, join(look), 5},
 		{[]string{"state", "pull"}, join(look), 5},
-		{[]string{"state", "show", "terraform_data.one"}, join(look, look), 9},
+		{[]string{"state", "show", "terraform_data.one"}, join(shown), 9},
 		{[]string{"show"}, join(look), 5},
 		{[]string{"taint", "terraform_data.one"}, s.change(), 14},
 		{[]string{"untaint", "terraform_data.one"}, s.change(), 14},
