@@ -168,7 +168,7 @@ func TestBadUsage(t *testing.T) {
 		{"state push REGISTRY/infra/state EMPTY", cli.ExitFailure, "not a state file", "`tofu state pull`"},
 		{"state push REGISTRY/infra/state DIR", cli.ExitFailure, "is a directory", "usage: okara state push"},
 		{"state push REGISTRY/infra/state DIR/none", cli.ExitFailure, "no such file", "usage: okara state push"},
-		{"depot plan TEXT", cli.ExitUsage, "TEXT:1,1-6: Argument or block definition required", "usage: okara depot plan [FILE]"},
+		{"depot plan TEXT", cli.ExitUsage, "TEXT:1: An argument or block definition is required", ""},
 		{"depot plan DIR/none", cli.ExitUsage, "no such file", "usage: okara depot plan [FILE]"},
 		{"depot plan", cli.ExitUsage, "depot.hcl: no such file", "usage: okara depot plan [FILE]"},
 		{"serve --config TEXT", cli.ExitUsage, "TEXT:1", ""},

@@ -66,6 +66,7 @@ Exit codes: 0 nothing found, 1 something found, 2 usage, 3 module or provider no
 	}
 	cmd.Flags().BoolVar(&deep, "deep", false, "read every package and compute its hashes again")
 	cmd.Flags().BoolVar(&rebuild, "rebuild-catalog", false, "add missing entries to the catalog")
+	reg.AddDryRun(cmd)
 	return cmd
 }
 

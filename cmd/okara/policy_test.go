@@ -141,6 +141,9 @@ func TestPolicy(t *testing.T) {
 	mustOkara(t, "bundle", "create", bundle, "net/vpc/aws", "net/bare/aws", "--registry", registry)
 	inside := ocitest.New(t, ocitest.Quirks{}) + "/inside"
 	for range 2 {
+		if o = okara(t, append([]string{"bundle", "load", bundle, "--registry", inside, "--dry-run"}, signed...)...); !strings.Contains(o.err, "net/bare/aws:1.0.0: cosign: not verified") || strings.Contains(o.err, "net/vpc/aws:1.0.0: cosign") {
+			t.Errorf("dry run: exit %d\n%s", o.code, o.err)
+		}
 		o = okara(t, append([]string{"bundle", "load", bundle, "--registry", inside}, signed...)...)
 		if o.code != cli.ExitFailure || !strings.Contains(o.err, "inside/modules/net/bare/aws:1.0.0: cosign: not verified: no signature") {
 			t.Errorf("load: exit %d\n%s", o.code, o.err)

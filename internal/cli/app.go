@@ -29,6 +29,8 @@ type App struct {
 	Debug  bool
 	DryRun bool // of commands with AddDryRun
 
+	rehearses bool // a command has --dry-run, by AddDryRun or its own
+
 	Printed bool                 // a result is on stdout
 	Tracer  trace.TracerProvider // nil: no tracing
 

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/text"
@@ -46,7 +48,7 @@ type rehearsed struct {
 	body              []byte // of a blob its first 4 MiB: commands hardly read their own
 }
 
-var contentPath = text.Pattern(`^/v2/(.+)/(manifests|blobs|tags)/(.+)$`)
+var contentPath = text.Pattern(`^/v2/(.+)/(manifests|blobs|tags|referrers)/(.+)$`)
 
 func (t *rehearsal) RoundTrip(r *http.Request) (*http.Response, error) {
 	m := contentPath().FindStringSubmatch(r.URL.Path)
@@ -65,7 +67,9 @@ func (t *rehearsal) RoundTrip(r *http.Request) (*http.Response, error) {
 	case !read:
 		return t.keepWritten(r, body, repo, m[3]), nil
 	case m[2] == "tags":
-		return t.listTags(r, repo)
+		return t.changeList(r, func(b []byte, found bool) ([]byte, error) { return t.addTags(b, found, repo) })
+	case m[2] == "referrers":
+		return t.changeList(r, func(b []byte, found bool) ([]byte, error) { return t.addReferrers(b, found, repo, m[3]) })
 	case !known:
 		return t.base.RoundTrip(r)
 	case one == nil:
@@ -104,8 +108,8 @@ func (t *rehearsal) keepWritten(r *http.Request, body []byte, repo, ref string) 
 	return one.answer(r, status)
 }
 
-// listTags adds the tags that would be there to a list, and leaves out those that would not.
-func (t *rehearsal) listTags(r *http.Request, repo string) (*http.Response, error) {
+// changeList answers with the list that change makes of the registry's; nil: there is none.
+func (t *rehearsal) changeList(r *http.Request, change func(b []byte, found bool) ([]byte, error)) (*http.Response, error) {
 	resp, err := t.base.RoundTrip(r)
 	if err != nil {
 		return nil, err
@@ -115,24 +119,56 @@ func (t *rehearsal) listTags(r *http.Request, repo string) (*http.Response, erro
 	if err != nil {
 		return nil, err
 	}
+	if found := resp.StatusCode == http.StatusOK; found || resp.StatusCode == http.StatusNotFound {
+		changed, err := change(b, found)
+		if err != nil {
+			return nil, err
+		}
+		if changed != nil {
+			resp.StatusCode, b = http.StatusOK, changed
+		}
+	}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
+	return resp, nil
+}
+
+// addTags adds the tags that would be there, and leaves out those that would not.
+func (t *rehearsal) addTags(b []byte, found bool, repo string) ([]byte, error) {
 	var list struct {
 		Tags []string `json:"tags"`
 	}
-	there := resp.StatusCode == http.StatusOK && json.Unmarshal(b, &list) == nil
+	there := found && json.Unmarshal(b, &list) == nil
 	for name, one := range t.written {
 		tag, ok := strings.CutPrefix(name, repo)
 		if ok = ok && !strings.ContainsAny(tag, ":/"); ok && one == nil {
 			list.Tags = slices.DeleteFunc(list.Tags, func(s string) bool { return s == tag })
-		} else if ok && (there || resp.StatusCode == http.StatusNotFound) {
+		} else if ok {
 			list.Tags, there = append(list.Tags, tag), true
 		}
 	}
-	if there {
-		resp.StatusCode = http.StatusOK
-		b, err = json.Marshal(list)
+	if !there {
+		return nil, nil
 	}
-	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
-	return resp, err
+	return json.Marshal(list)
+}
+
+// addReferrers adds the manifests that would refer to a digest, if the registry lists such.
+func (t *rehearsal) addReferrers(b []byte, found bool, repo, subject string) ([]byte, error) {
+	var list ocispec.Index
+	if !found || json.Unmarshal(b, &list) != nil {
+		return nil, nil
+	}
+	for name, one := range t.written {
+		var m ocispec.Manifest
+		if one == nil || name != repo+one.digest || json.Unmarshal(one.body, &m) != nil || m.Subject == nil || string(m.Subject.Digest) != subject {
+			continue
+		}
+		list.Manifests = append(list.Manifests, ocispec.Descriptor{
+			MediaType: one.mediaType, Digest: digest.Digest(one.digest), Size: int64(len(one.body)),
+			ArtifactType: cmp.Or(m.ArtifactType, m.Config.MediaType), Annotations: m.Annotations,
+		})
+	}
+	return json.Marshal(list)
 }
 
 func (one *rehearsed) answer(r *http.Request, status int) *http.Response {

@@ -16,6 +16,10 @@ import (
 func Run(ctx context.Context, a *App, newRoot func(*App) *cobra.Command, args []string) int {
 	a.Version = buildinfo.Version()
 	root := newRoot(a)
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+		f := cmd.Flags().Lookup("dry-run")
+		a.rehearses = f != nil && f.Value.String() == "true"
+	}
 	root.SetArgs(args)
 	root.SetIn(a.In)
 	root.SetOut(a.Out)

@@ -3,8 +3,10 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -30,10 +32,19 @@ func (a *App) PrintExact(v any, value string) error {
 		_, err := fmt.Fprintln(a.Out, value)
 		return err
 	}
-	enc := json.NewEncoder(a.Out)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	out := b.String()
+	if rest, ok := strings.CutPrefix(out, "{\n"); ok && a.rehearses && !strings.Contains(out, "\n  \"dry_run\": ") {
+		out = "{\n  \"dry_run\": true,\n" + rest
+	}
+	_, err := io.WriteString(a.Out, out)
+	return err
 }
 
 // Note writes a line for the user to stderr, unless --quiet.

@@ -165,12 +165,12 @@ func ReadSet(name string) (*Set, error) {
 func ParseSet(name string, src []byte) (*Set, error) {
 	var file setFile
 	if diags := syntax.Decode(src, name, &file); diags.HasErrors() {
-		return nil, diags
+		return nil, syntax.Wrong(diags)
 	}
 	b := setBuilder{file: file, set: &Set{Auth: map[string]Auth{}, Interval: time.Hour}}
 	b.buildSet(name)
 	if b.diags.HasErrors() {
-		return nil, b.diags
+		return nil, syntax.Wrong(b.diags)
 	}
 	return b.set, nil
 }

@@ -105,8 +105,8 @@ func TestParseSetNamesFileAndLine(t *testing.T) {
 		"half an app":      {"auth \"a\" {\n host = \"h\"\n app_id = 1\n}", "app_id needs installation_id"},
 		"bad level":        {"provider \"a/b\" {\n scan {\n scanner = \"s\"\n block = \"huge\"\n }\n}", "huge"},
 		"bad interval":     {"interval = \"soon\"", "interval"},
-		"deep":             {"registry = " + strings.Repeat("(", 100_000), "x.hcl:1,1"},
-		"endless":          {"\nregistry = " + strings.Repeat("[for a in [1,2,3,4] : ", 12) + "1" + strings.Repeat("]", 12), "x.hcl:2,12"},
+		"deep":             {"registry = " + strings.Repeat("(", 100_000), "x.hcl:1: "},
+		"endless":          {"\nregistry = " + strings.Repeat("[for a in [1,2,3,4] : ", 12) + "1" + strings.Repeat("]", 12), "x.hcl:2: "},
 		"one archive":      {"module \"a/b/c\" {\n source = \"https://u:p@x.com/a.zip?token=s\"\n}", `"https://x.com/a.zip" is one archive`},
 	} {
 		t.Run(name, func(t *testing.T) {
