@@ -79,7 +79,7 @@ func (f finding) reason() string {
 	case f.err != nil:
 		return "skipped: " + f.err.Error()
 	case f.bare && f.source.missing:
-		return "not there"
+		return "not found"
 	case f.bare:
 		return "has no credentials"
 	case f.match == matchNone:

@@ -48,8 +48,8 @@ func TestExplain(t *testing.T) {
 	}
 	want := map[string]string{
 		"home/.config/containers/auth.json": "skipped: not valid JSON at byte 11",
-		"run/containers/auth.json":          "not there",
-		"variable CI_JOB_TOKEN":             "not there",
+		"run/containers/auth.json":          "not found",
+		"variable CI_JOB_TOKEN":             "not found",
 		"variable GITHUB_TOKEN":             "is for another registry or repository",
 		"no credentials":                    "a source has credentials",
 	}

@@ -165,7 +165,7 @@ func ledgerFindings(s ledger.Status) []web.Finding {
 	if n := len(s.Aside); n > 0 {
 		all = append(all, web.Finding{
 			Verdict: web.Act, About: "Records of instances", State: fmt.Sprintf("%d are set aside", n), Meaning: "They violate a rule of this version, so they are ignored.",
-			Do: "They return once they are valid again, as after an update of okara.",
+			Do: "They return once they are valid again, for example after an update of okara.",
 		})
 	}
 	return all

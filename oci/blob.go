@@ -213,7 +213,7 @@ func checkPosition(r *Repo, resp *http.Response, d Descriptor, offset int64) (io
 	}
 	if n := resp.ContentLength; n >= 0 && n != want && d.Size > 0 {
 		resp.Body.Close()
-		return nil, fmt.Errorf("blob %s of %s: %w: %d bytes announced, expected %d", d.Digest, r, ErrCorrupt, n, want)
+		return nil, fmt.Errorf("blob %s of %s: %w: the registry announced %d bytes, expected %d", d.Digest, r, ErrCorrupt, n, want)
 	}
 	if offset > 0 {
 		if _, err := io.CopyN(io.Discard, resp.Body, offset); err != nil {
@@ -226,7 +226,7 @@ func checkPosition(r *Repo, resp *http.Response, d Descriptor, offset int64) (io
 
 // notRegistry returns the error for an HTML page where data was expected.
 func notRegistry(resp *http.Response) error {
-	return fmt.Errorf("%s %s: %w: %s answered with HTML, is this an OCI registry?",
+	return fmt.Errorf("%s %s: %w: %s returned HTML, is this an OCI registry?",
 		resp.Request.Method, safeURL(resp.Request.URL), ErrUnavailable, resp.Request.URL.Host)
 }
 
@@ -265,7 +265,7 @@ func (r *Repo) Stat(ctx context.Context, d digest.Digest) (Descriptor, error) {
 		return Descriptor{}, err
 	}
 	if resp.ContentLength < 0 {
-		return Descriptor{}, fmt.Errorf("blob %s of %s: %w: the registry does not tell its size", d, r, ErrUnsupported)
+		return Descriptor{}, fmt.Errorf("blob %s of %s: %w: the registry did not return its size", d, r, ErrUnsupported)
 	}
 	return Descriptor{MediaType: "application/octet-stream", Digest: d, Size: resp.ContentLength}, nil
 }

@@ -192,7 +192,7 @@ func checkHost(whole, host string) error {
 	case strings.Contains(whole, "://"):
 		return fmt.Errorf("parse registry %q: remove the scheme, expected host[:port][/prefix]", cutUserinfo(whole))
 	case strings.Contains(host, "@"):
-		return fmt.Errorf("parse registry %q: credentials do not belong into the address", cutUserinfo(whole))
+		return fmt.Errorf("parse registry %q: credentials do not belong in the address", cutUserinfo(whole))
 	case !hostRE().MatchString(host):
 		return fmt.Errorf("parse registry %q: %q is not host[:port]", whole, host)
 	}

@@ -135,7 +135,7 @@ func decodePage(resp *http.Response, body []byte, list any) error {
 		return notRegistry(resp)
 	}
 	if err := json.Unmarshal(body, list); err != nil {
-		return fmt.Errorf("GET %s: %w: answered with something else than a list: %w", safeURL(resp.Request.URL), ErrCorrupt, err)
+		return fmt.Errorf("GET %s: %w: returned something other than a list: %w", safeURL(resp.Request.URL), ErrCorrupt, err)
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func (e *ResponseError) Error() string {
 		s += ": " + strconv.Quote(e.Message)
 	}
 	if e.Status == http.StatusMethodNotAllowed && !isRead(e.Method) && e.Method != http.MethodDelete {
-		s += ": this registry takes no writes" // as a cache of another one
+		s += ": this registry does not accept writes" // as a cache of another one
 	}
 	return s
 }
@@ -138,7 +138,7 @@ func (s *session) responseError(resp *http.Response) error {
 	e.Codes, e.Message = parseErrors(body)
 	html := isHTML(resp.Header)
 	if html {
-		e.Message = "answered with HTML, is this an OCI registry?"
+		e.Message = "returned HTML, is this an OCI registry?"
 	}
 	e.Message = s.secrets.redact(e.Message)
 	e.sentinel = sentinelFor(resp, e.Codes, html)

@@ -69,7 +69,7 @@ func TestSentinels(t *testing.T) {
 			if test.want != nil && !errors.Is(err, test.want) {
 				t.Errorf("is not %q: %v", test.want, err)
 			}
-			if says := strings.HasSuffix(err.Error(), "this registry takes no writes"); says != (test.status == 405 && !test.delete) {
+			if says := strings.HasSuffix(err.Error(), "this registry does not accept writes"); says != (test.status == 405 && !test.delete) {
 				t.Errorf("says that the registry takes no writes: %v", err)
 			}
 			if strings.Contains(test.body, "words") && len(e.Codes) == 1 && e.Message != "the registry's words" {

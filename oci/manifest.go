@@ -64,7 +64,7 @@ func encodeManifest(v any, mediaType, artifactType string) (Manifest, error) {
 		return Manifest{}, fmt.Errorf("encode manifest: %w", err)
 	}
 	if len(b) > MaxManifest {
-		return Manifest{}, fmt.Errorf("encode manifest: %w: %d bytes, at most %d", ErrTooLarge, len(b), MaxManifest)
+		return Manifest{}, fmt.Errorf("encode manifest: %w: %d bytes, the limit is %d", ErrTooLarge, len(b), MaxManifest)
 	}
 	return Manifest{
 		Descriptor: Descriptor{MediaType: mediaType, Digest: digest.FromBytes(b), Size: int64(len(b)), ArtifactType: artifactType},
@@ -257,7 +257,7 @@ func verifyBytes(r *Repo, ref string, resp *http.Response, body []byte) (Manifes
 		ArtifactType string `json:"artifactType"`
 	}
 	if err := json.Unmarshal(body, &doc); err != nil || !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
-		return Manifest{}, fmt.Errorf("manifest %s of %s: %w: %s answered with something else than a manifest", ref, r, ErrCorrupt, r.conn.c.host)
+		return Manifest{}, fmt.Errorf("manifest %s of %s: %w: %s returned something other than a manifest", ref, r, ErrCorrupt, r.conn.c.host)
 	}
 	m := Manifest{Descriptor: Descriptor{MediaType: mediaType(resp.Header), Digest: d, Size: int64(len(body)), ArtifactType: doc.ArtifactType}, Bytes: body}
 	if !isManifestType(m.MediaType) && doc.MediaType != "" {

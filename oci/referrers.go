@@ -40,7 +40,7 @@ func (r *Repo) listReferrers(ctx context.Context, subject Descriptor, artifactTy
 	err = r.conn.readPages(ctx, q, MaxManifest, func(resp *http.Response, body []byte) error {
 		// A registry that routes this path elsewhere does not have the API.
 		if t := mediaType(resp.Header); t != ocispec.MediaTypeImageIndex {
-			return fmt.Errorf("%w: answered with %q", ErrUnsupported, text.Excerpt(t))
+			return fmt.Errorf("%w: returned %q", ErrUnsupported, text.Excerpt(t))
 		}
 		var page ocispec.Index
 		err := decodePage(resp, body, &page)

@@ -316,8 +316,8 @@ func TestWrongAnswers(t *testing.T) {
 		{"HTML for tags", html, func(ctx context.Context, r *oci.Repo) error { _, err := r.Snapshot(ctx); return err }, oci.ErrUnavailable, "is this an OCI registry?"},
 		{"HTML for a manifest", html, func(ctx context.Context, r *oci.Repo) error { _, err := r.Fetch(ctx, "v1"); return err }, oci.ErrUnavailable, "is this an OCI registry?"},
 		{"HTML for a blob", html, func(ctx context.Context, r *oci.Repo) error { _, err := r.Open(ctx, m.Descriptor); return err }, oci.ErrUnavailable, "is this an OCI registry?"},
-		{"text for tags", ocitest.Respond("text/plain", "hello"), func(ctx context.Context, r *oci.Repo) error { _, err := r.Snapshot(ctx); return err }, oci.ErrCorrupt, "something else than a list"},
-		{"text for a manifest", ocitest.Respond("text/plain", "hello"), func(ctx context.Context, r *oci.Repo) error { _, err := r.Fetch(ctx, "v1"); return err }, oci.ErrCorrupt, "something else than a manifest"},
+		{"text for tags", ocitest.Respond("text/plain", "hello"), func(ctx context.Context, r *oci.Repo) error { _, err := r.Snapshot(ctx); return err }, oci.ErrCorrupt, "something other than a list"},
+		{"text for a manifest", ocitest.Respond("text/plain", "hello"), func(ctx context.Context, r *oci.Repo) error { _, err := r.Fetch(ctx, "v1"); return err }, oci.ErrCorrupt, "something other than a manifest"},
 		{"other bytes", ocitest.Respond(ocispec.MediaTypeImageManifest, "{}"), func(ctx context.Context, r *oci.Repo) error { _, err := r.Fetch(ctx, m.Digest.String()); return err }, oci.ErrCorrupt, "instead of"},
 		{"changed byte", ocitest.Corrupt, func(ctx context.Context, r *oci.Repo) error { _, err := r.Fetch(ctx, "v1"); return err }, oci.ErrCorrupt, "instead of"},
 	} {

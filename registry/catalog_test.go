@@ -193,7 +193,7 @@ func TestListNamesWhatIsNotOffered(t *testing.T) {
 	w.publishPair()
 	l := must.Fixed(w.server.Versions(t.Context(), w.item))
 	warnings := strings.Join(l.Warnings(), "\n")
-	if len(l.Versions) != 1 || len(l.Hidden) != 1 || !strings.HasPrefix(warnings, "version "+slices.Collect(maps.Keys(l.Hidden))[0].String()+" is not offered: ") || !strings.Contains(warnings, "\na cache of the registry answered") {
+	if len(l.Versions) != 1 || len(l.Hidden) != 1 || !strings.HasPrefix(warnings, "version "+slices.Collect(maps.Keys(l.Hidden))[0].String()+" is not available: ") || !strings.Contains(warnings, "\nthe response came from a cache of the registry: ") {
 		t.Errorf("%v, hidden %v: %s", l.Versions, l.Hidden, warnings)
 	}
 	var log bytes.Buffer
@@ -211,7 +211,7 @@ func TestListNamesWhatIsNotOffered(t *testing.T) {
 		}
 		now = now.Add(time.Hour)
 	}
-	if strings.Count(log.String(), "a cache of the registry answered") != 1 {
+	if strings.Count(log.String(), "the response came from a cache of the registry") != 1 {
 		t.Error(log.String())
 	}
 }

@@ -69,7 +69,7 @@ func classifyError(err error) (int, string) {
 	case ofCaller:
 		return http.StatusForbidden, err.Error()
 	case errors.Is(err, context.DeadlineExceeded):
-		return http.StatusGatewayTimeout, "the registry did not answer in time"
+		return http.StatusGatewayTimeout, "the registry did not respond in time"
 	case errors.Is(err, oci.ErrNotFound):
 		return http.StatusNotFound, err.Error()
 	case refused != "":

@@ -50,7 +50,7 @@ func NewMetrics(to prometheus.Registerer) *Metrics {
 			Name: "okara_key_expiry_seconds", Help: "Unix time at which a served signing key expires.",
 		}, []string{"address", "key"}),
 		tagMoved: counter("okara_tag_moved_total", "Provider version tags that were found moved.").WithLabelValues(),
-		mismatch: counter("okara_digest_mismatch_total", "Answers of the registry with other bytes than their digest.").WithLabelValues(),
+		mismatch: counter("okara_digest_mismatch_total", "Responses of the registry that did not match their digest.").WithLabelValues(),
 	}
 	m.setQueueGauges(jobs.Counts{})
 	return m

@@ -84,7 +84,7 @@ func TestPublishModule(t *testing.T) {
 		{name: "no token", path: path, body: good, want: 401},
 		{name: "reader", path: path, token: readerToken, body: good, want: 403},
 		{name: "elsewhere", path: "/v1/modules/acme/vpc/aws/1.0.0", token: publisherToken, body: good, want: 403},
-		{name: "no archive", path: path, token: publisherToken, body: []byte("hello, world"), want: 422, text: "is not a whole zip, tar, tar.gz"},
+		{name: "no archive", path: path, token: publisherToken, body: []byte("hello, world"), want: 422, text: "is not a complete zip, tar, tar.gz"},
 		{name: "no module", path: path, token: publisherToken, body: depottest.ZipOf(t, map[string]string{"README.md": ""}), want: 422, text: ".tf"},
 		{name: "path out of the archive", path: path, token: publisherToken, body: depottest.ZipOf(t, map[string]string{"../main.tf": ""}), want: 422},
 		{name: "deep HCL", path: path + "?dry_run=true", token: publisherToken, body: depottest.ZipOf(t, map[string]string{"main.tf": "x = " + strings.Repeat("(", 500_000)}), want: 422, text: "main.tf:1: nested more than 1000 deep"},

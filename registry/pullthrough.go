@@ -161,7 +161,7 @@ func originError(err error) error {
 	case errors.Is(err, oci.ErrNotFound):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
-		return &service.Error{Status: http.StatusGatewayTimeout, Text: "the origin did not answer in time"}
+		return &service.Error{Status: http.StatusGatewayTimeout, Text: "the origin did not respond in time"}
 	}
 	return &service.Error{Status: http.StatusBadGateway, Text: "invalid response from the origin: " + visibleReason(err)}
 }
@@ -182,7 +182,7 @@ func (p *pullThrough) listOrigin(ctx context.Context, rule PullRule, a addr.Prov
 	key := a.String()
 	load := func(ctx context.Context, old *originVersions, has bool) (*originVersions, error) {
 		have, err := rule.Origin.Versions(upstream.ReportLeftOut(ctx, func(listed string, why error) {
-			p.log.Info("pull-through: left out", "provider", key, "version", text.Excerpt(listed), "reason", why)
+			p.log.Info("pull-through: skipped", "provider", key, "version", text.Excerpt(listed), "reason", why)
 		}), a)
 		if err != nil {
 			p.log.Warn("pull-through: listing the versions of the origin failed", "provider", key, "error", err)

@@ -63,7 +63,7 @@ func TestRevokedKeys(t *testing.T) {
 			t.Errorf("%s: a client says %v", tt.address, err)
 		}
 	}
-	if !strings.Contains(log.String(), "no valid signature") {
+	if !strings.Contains(log.String(), "no longer has a valid signature") {
 		t.Errorf("the log says nothing: %s", &log)
 	}
 }

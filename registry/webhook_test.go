@@ -172,7 +172,7 @@ func TestHookBadTrees(t *testing.T) {
 		{"deep", "v1.0.0", newTree(map[string]string{"main.tf": "x = " + strings.Repeat("!", 500_000)}), "main.tf:1: nested more than 1000 deep"},
 		{"no module", "v1.0.0", newTree(map[string]string{"README.md": ""}), ".tf"},
 		{"broken", "v1.0.0", newTree(map[string]string{"main.tf": "a {}\n"}), "main.tf:1:1: Unsupported block type"},
-		{"no archive", "v1.0.0", []byte("<html>hello</html>"), "is not a whole zip, tar, tar.gz"},
+		{"no archive", "v1.0.0", []byte("<html>hello</html>"), "is not a complete zip, tar, tar.gz"},
 		{"other content", "v0.9.0", newTree(map[string]string{"main.tf": "# moved\n"}), "already published"},
 	}
 	for _, tt := range tests {

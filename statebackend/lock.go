@@ -261,7 +261,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 	l.released = true
 	l.s.locks.forgetHeld(l)
 	if n := len(l.x.snapshot.Claims); n >= manyClaims {
-		l.s.o.Logger.WarnContext(ctx, "the registry does not delete what locks leave behind; a copy of the repository starts without it",
+		l.s.o.Logger.WarnContext(ctx, "the registry does not allow deleting what locks leave behind; a copy of the repository starts without it",
 			"repository", l.s.repo.String(), "workspace", l.x.names.workspace, "locks", n)
 	}
 	return nil
@@ -310,7 +310,7 @@ func (l cleaner) cleanUp(ctx context.Context) {
 		return
 	}
 	if n := len(l.x.numbers); l.tooMany() && l.s.findings.isNewWarning("", keepsAll) {
-		l.s.o.Logger.WarnContext(ctx, "max_versions has no effect here: the registry does not delete",
+		l.s.o.Logger.WarnContext(ctx, "max_versions has no effect here: the registry does not allow deletion",
 			"repository", l.s.repo.String(), "workspace", l.x.names.workspace, "max_versions", l.s.o.MaxVersions, "versions", n)
 	}
 }

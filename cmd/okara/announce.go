@@ -31,13 +31,14 @@ removes the warning.`)
 
 func newYank(reg *cli.Registries) *cobra.Command {
 	return newAnnounce(reg, evidence.ActionYank, evidence.ActionUnyank, "Withdraw a version",
-		`Withdraw a version, or with @* every version there is now: the front-end
+		`Withdraw a version, or with @* all current versions: the front-end
 neither lists nor serves it, so exact pins and lock files that name it fail too.
 Nothing is deleted. Direct access by oci:// still works, unless --delete-tag
 removes the tag, which not every registry allows.
 
---undo restores the version, and with @* only what an earlier @* withdrew. A tag that the
-yank or okara admin prune removed comes back as long as the registry has the content.`)
+--undo restores the version, and with @* only those that an earlier @* withdrew. A tag
+removed by the yank or by okara admin prune is restored too, as long as the registry has
+the content.`)
 }
 
 type announceFlags struct {
@@ -83,7 +84,7 @@ func (f *announceFlags) addTo(cmd *cobra.Command, action string) {
 	fl.StringVar(&f.an.Replacement, "replacement", "", "`VERSION` or address to use instead")
 	if action == evidence.ActionYank {
 		cli.AddYes(fl, &f.yes)
-		fl.BoolVar(&f.an.DeleteTag, "delete-tag", false, "also remove the tag, where the registry can")
+		fl.BoolVar(&f.an.DeleteTag, "delete-tag", false, "also remove the tag, if the registry allows it")
 	}
 }
 

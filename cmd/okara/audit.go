@@ -40,10 +40,10 @@ days, newest first. Each server writes its changes to the queue repository once 
 minute, encrypted with the state keys if it has any.
 
 They are read from the registry, with the keys in OKARA_STATE_KEYS. With --server, they
-are read from a server, which requires a token with admin:*:**; it also has its last
-5,000 --decisions about requests.
+are read from a server, which requires a token with admin:*:**; it also keeps the last
+5,000 decisions about requests (--decisions).
 
-A time is 2026-11-22T12:00:00Z, for example, or a day, which --until includes. The
+A time is a day, which --until includes, or a time such as 2026-11-22T12:00:00Z. The
 complete record is in the audit_log file of each server.
 
 Exit codes: 0 done, 2 usage, 5 denied.`,
@@ -66,7 +66,7 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 				return cli.UsageError("%w", err)
 			}
 			if asCSV && reg.JSON {
-				return cli.UsageError("--csv and --json are two formats; name one")
+				return cli.UsageError("--csv cannot be combined with --json")
 			}
 			from, err := openAudit(cmd.Context(), reg, server, wanted, q)
 			if err != nil {
@@ -243,7 +243,7 @@ func noteAudit(a *cli.App, from *audited) {
 		return
 	}
 	if !from.Protected {
-		a.Note("not protected: without state keys, any account with write access to the queue repository can write any record")
+		a.Note("not protected: without state keys, any account with write access to the queue repository can forge records")
 	}
 	if from.Unreadable > 0 {
 		a.Note("incomplete: %s of the audit log cannot be read with the keys in OKARA_STATE_KEYS", text.Plural(from.Unreadable, "part"))

@@ -67,7 +67,7 @@ func TestAudit(t *testing.T) {
 	says("CSV", mine, cli.ExitOK, `^"time","request_id".*\r?\n"20.*"net/vpc/aws","1\.0\.0"`, "^$", "--server", url, "--csv")
 	says("no right", map[string]string{"OKARA_TOKEN": reading}, cli.ExitDenied, "^$", "403.*\nhint: the token is valid", "--server", url)
 	says("no such time", mine, cli.ExitUsage, "^$", "since \"yesterday\" is not a date", "--server", url, "--since", "yesterday")
-	says("two formats", mine, cli.ExitUsage, "two formats", "two formats", "--server", url, "--csv", "--json")
+	says("two formats", mine, cli.ExitUsage, "cannot be combined", "cannot be combined", "--server", url, "--csv", "--json")
 	if code := stop(); code != cli.ExitOK {
 		t.Fatalf("the server ended with %d", code)
 	}

@@ -72,7 +72,7 @@ func newOCIBlock(t target, helper string, c oci.Credential) (ociBlock, error) {
 	case c.RegistryToken != "":
 		return ociBlock{Label: t.String(), AccessToken: c.RegistryToken, RefreshToken: c.IdentityToken}, nil
 	case c.IdentityToken != "":
-		return ociBlock{}, cli.WithHint(fmt.Errorf("the credential for %s is an identity token, which oci_credentials does not accept alone", t),
+		return ociBlock{}, cli.WithHint(fmt.Errorf("the credential for %s is an identity token, which oci_credentials does not accept on its own", t),
 			"store it in a credential helper, and set docker_credentials_helper to the name of the helper")
 	case c.Username != "" && c.Password == "":
 		return ociBlock{}, fmt.Errorf("the credential for %s has an empty password, which oci_credentials does not accept", t)

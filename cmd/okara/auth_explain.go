@@ -32,8 +32,8 @@ func newAuthExplain(reg *cli.Registries) *cobra.Command {
 		Short: "Show which credentials are used for a repository, and why",
 		Long: `Show every place where okara looks for credentials for a repository, in order of
 precedence: the most specific match wins, and among equals the first source. Secrets are
-masked. The chosen credentials are tried at the registry, unless --offline is set; the
-result does not change the exit code.`,
+masked. The chosen credentials are tested against the registry, unless --offline is set;
+the result does not change the exit code.`,
 		Example: `  okara auth explain ghcr.io/acme/modules/net
   okara auth explain registry.example.com --json`,
 		Args: cobra.ExactArgs(1),

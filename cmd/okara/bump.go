@@ -492,7 +492,7 @@ func publishVersion(ctx context.Context, a *cli.App, s, dir string) (addr.Versio
 	}
 	v, ok := tags.For(dir)
 	if !ok {
-		return addr.Version{}, cli.UsageError("no git tag at HEAD is for directory %s", dir)
+		return addr.Version{}, cli.UsageError("no git tag at HEAD matches directory %s", dir)
 	}
 	return v, nil
 }

@@ -47,7 +47,7 @@ func newBundleCreate(reg *cli.Registries) *cobra.Command {
 		Short: "Create a bundle",
 		Long: `Write a bundle of modules (net/vpc/aws), own providers (acme/dns) and mirrored
 providers (registry.opentofu.org/hashicorp/time). Without a constraint all
-versions are taken. --sign-key writes the signature FILE.sig over the index of
+versions are included. --sign-key writes the signature FILE.sig over the index of
 the bundle, which holds the digests of its content.
 
 ` + policyHelp + ` In that case no bundle is written.
@@ -259,15 +259,15 @@ withdraw numbers that were never used: a yank, a deprecation or a scan report of
 version that the registry already has is refused, unless --force is given.
 
 --images loads container images too, such as those of okara built by make image: they go
-to images/NAME under the prefix, under tags that are not in use. No policy applies to
+to images/NAME under the prefix, under unused tags. No policy applies to
 them.
 
 ` + policyHelp + ` It is not tagged, and the others
 are loaded.
 
-Exit codes: 0 loaded, 1 something was refused, 2 usage, 3 content is missing, as where
-an earlier bundle was not loaded, 4 a version exists with different content, or was
-withdrawn, 5 denied.`,
+Exit codes: 0 loaded, 1 something was refused, 2 usage, 3 content is missing, for
+example because an earlier bundle was not loaded, 4 a version exists with different
+content, or was withdrawn, 5 denied.`,
 		Example: "  okara bundle load week.tar --bundle-key release.pub.asc --registry registry.example.com/platform",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -26,8 +26,8 @@ func newBundleShow(a *cli.App) *cobra.Command {
 		Use:   "show FILE",
 		Short: "List what is in a bundle",
 		Long: `List what a bundle contains: versions with the platforms of providers, signatures, status
-and reports. Repositories are without a prefix; okara bundle load adds that of --registry.
-Only manifests are read: okara bundle verify checks every byte.
+and reports. Repositories are listed without a prefix; okara bundle load adds that of
+--registry. Only manifests are read: okara bundle verify checks every byte.
 
 Exit codes: 0 listed, 1 not a bundle or not signed by a key of --bundle-key, 2 usage.`,
 		Example: "  okara bundle show week.tar\n  okara bundle show week.tar --json",

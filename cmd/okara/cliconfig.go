@@ -69,7 +69,7 @@ func newCLIConfig(reg *cli.Registries) *cobra.Command {
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&c.hostname, "hostname", "", "`HOST` that source addresses name, where it is not the URL's")
+	fl.StringVar(&c.hostname, "hostname", "", "`HOST` in source addresses, if it differs from that of the URL")
 	fl.StringVar(&c.tokenFile, "token-file", "", "`FILE` with the token for the server, - for standard input")
 	fl.StringArrayVar(&c.origins, "origin", nil, "`HOST` whose mirrored providers are installed with their author's signature (repeatable)")
 	fl.StringVar(&c.ociMirror, "oci-mirror", "", "`HOST[/PREFIX]` of the registry, to let OpenTofu fetch providers directly from it")
@@ -130,7 +130,7 @@ func withScheme(ctx context.Context, reg *cli.Registries, server string) (string
 			return u.String(), nil
 		}
 	}
-	reg.Note("warning: %s answers neither https nor http, https is assumed", u.Host)
+	reg.Note("warning: no response from %s over https or http, assuming https", u.Host)
 	u.Scheme = "https"
 	return u.String(), nil
 }
@@ -190,7 +190,7 @@ const anyToken = "anonymous"
 // know oci_mirror.
 func (c cliConfig) render(token string) (string, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# CLI configuration of tofu and terraform for %s\n# Use it with: export TF_CLI_CONFIG_FILE=/path/of/this/file\n", c.server)
+	fmt.Fprintf(&b, "# CLI configuration of tofu and terraform for %s\n# Use it with: export TF_CLI_CONFIG_FILE=/path/to/this/file\n", c.server)
 	if c.server.Scheme == "http" || c.server.Path != "" || c.hostname != c.server.Host {
 		api := c.server.String() + "/api/v2/"
 		fmt.Fprintf(&b, "\nhost %q {\n  services = {\n    \"modules.v1\"   = %q\n    \"providers.v1\" = %q\n    \"tfe.v2\"       = %q\n    \"tfe.v2.1\"     = %q\n    \"tfe.v2.2\"     = %q\n    \"state.v2\"     = %q\n  }\n}\n",

@@ -157,7 +157,7 @@ provider_installation {
 			if code != cli.ExitOK {
 				t.Fatalf("exit %d: %s", code, errOut.String())
 			}
-			_, body, _ := strings.Cut(out.String(), "/path/of/this/file\n")
+			_, body, _ := strings.Cut(out.String(), "/path/to/this/file\n")
 			must.Match(t, "value", body, tt.want)
 		})
 	}
@@ -180,7 +180,7 @@ func TestCLIConfigAsks(t *testing.T) {
 		{"http", plain.Listener.Addr().String(), "", "http", "", 1},
 		{"http below a path", plain.Listener.Addr().String(), "/tf", "http", "", 1},
 		{"https with a certificate of its own", secure.Listener.Addr().String(), "", "https", "", 0},
-		{"nobody there", gone.Listener.Addr().String(), "", "https", "answers neither https nor http", 0},
+		{"nobody there", gone.Listener.Addr().String(), "", "https", "over https or http, assuming https", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := okara(t, "cli-config", tt.host+tt.path)

@@ -79,7 +79,7 @@ func readDescription(ctx context.Context, reg *cli.Registries, server cli.Server
 
 func (c compared) formatText() string {
 	if len(c.Differences) == 0 {
-		return fmt.Sprintf("%s: nothing that callers use differs between %s and %s", c.Address, c.From, c.To)
+		return fmt.Sprintf("%s: no changes that affect callers between %s and %s", c.Address, c.From, c.To)
 	}
 	headings := map[string]string{description.Breaks: "Breaks callers", description.MayBreak: "May break callers", description.New: "New, or no effect on callers"}
 	var out strings.Builder

@@ -42,7 +42,7 @@ func newDepot(up *upstreams) *cobra.Command {
 
 func (f *depotFlags) addTo(up *upstreams, cmd *cobra.Command) {
 	addAllowInternal(cmd.Flags(), &up.allowed)
-	cmd.Flags().StringVarP(&f.file, "file", "f", "depot.hcl", "depot `FILE`, HCL or JSON, if not given as argument")
+	cmd.Flags().StringVarP(&f.file, "file", "f", "depot.hcl", "depot `FILE`, HCL or JSON, if not given as an argument")
 	cmd.Flags().StringArrayVar(&f.usedBy, "used-by", nil, "lock `FILE` or folder of lock files whose versions retention keeps (repeatable)")
 	cmd.Flags().IntVar(&f.jobs, "jobs", 4, "entries processed at a time")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -50,7 +50,7 @@ func (f *depotFlags) addTo(up *upstreams, cmd *cobra.Command) {
 			return cobra.NoArgs(cmd, args)
 		}
 		if cmd.Flags().Changed("file") {
-			return cli.UsageError("%s and --file %s are two depot files; name one", args[0], f.file)
+			return cli.UsageError("%s cannot be combined with --file %s: specify one depot file", args[0], f.file)
 		}
 		f.file = args[0]
 		return nil

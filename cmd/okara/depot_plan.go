@@ -22,8 +22,8 @@ func newDepotPlan(up *upstreams) *cobra.Command {
 		Long: `Show what a run would publish, approve, scan and prune, and why.
 
 It lists every difference between the depot file and the registry: what is missing,
-including platforms of a version, what differs, as "kept" what only the registry has,
-and as "left out" what the origin lists but cannot be used.`,
+including platforms of a version, what differs, what only the registry has ("kept"),
+and what the origin lists but cannot be used ("left out").`,
 		Example: `  okara depot plan -f depot.hcl
   okara depot plan --used-by live/ --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return depotPlan(cmd.Context(), up, f, all) },

@@ -135,7 +135,7 @@ func TestFullDiskOfOthers(t *testing.T) {
 	must.Succeed(t, os.Remove(before))
 	get(t, p.url+"/readyz", "")
 	mustOkara(t, "publish", "module", module, "net/vpc/aws", "1.0.0", "--server", p.url)
-	if !strings.Contains(p.log.String(), "has room again") {
+	if !strings.Contains(p.log.String(), "has space again") {
 		t.Errorf("the log does not say that there is room: %s", p.log)
 	}
 }

@@ -27,8 +27,8 @@ Only manifests are read. --deep also reads every package and computes its hashes
 which finds packages that the registry damaged.
 
 --rebuild-catalog first adds missing entries to the catalog, which okara list reads: the
-named modules and providers, or all that the registry lists under the prefix, which most
-hosted registries cannot.
+named modules and providers, or all that the registry lists under the prefix (most
+hosted registries cannot list them).
 
 Without an argument, parked jobs of okara serve are reported as well: those during which
 the server stopped three times.

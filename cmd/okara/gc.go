@@ -33,10 +33,10 @@ func newGC(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Free the space of deleted content in the built-in registry",
-		Long: `Remove what no tag leads to from the built-in registry: manifests, blobs and remains of
-interrupted uploads. Signatures and reports stay with what they refer to. A running server
-does this automatically (gc_interval); this command is for a stopped one, except with
---dry-run. It can be interrupted at any time.`,
+		Long: `Remove content that no tag refers to from the built-in registry: manifests, blobs and
+remains of interrupted uploads. Signatures and reports stay with what they refer to. A
+running server does this automatically (gc_interval); this command is for a stopped one,
+except with --dry-run. It can be interrupted at any time.`,
 		Example: "  okara admin gc --dry-run\n  okara admin gc --storage /srv/okara",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

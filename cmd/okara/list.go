@@ -197,7 +197,7 @@ func listCatalog(ctx context.Context, a *cli.App, from lister, filter string, lo
 		}
 	}
 	if len(lines) == 0 {
-		a.Note("no module or provider found")
+		a.Note("no modules or providers found")
 		return a.PrintResult(lines, "")
 	}
 	columns := 2
@@ -314,7 +314,7 @@ func itemVersion(ctx context.Context, c *catalog.Catalog, it addr.Selection) (*c
 
 func noneSelected(l *catalog.Versions, it addr.Selection) error {
 	if len(l.Listing.Versions) > 0 && !slices.ContainsFunc(l.Listing.Versions, func(v addr.Version) bool { return !v.Edition() && l.Listing.Status(v).Yanked == nil }) {
-		return fmt.Errorf("every version of %s is withdrawn, okara list says why: %w", it.Item, oci.ErrNotFound)
+		return fmt.Errorf("every version of %s is withdrawn, okara list shows why: %w", it.Item, oci.ErrNotFound)
 	}
 	return fmt.Errorf("%s has no such version: %w", it.Item, oci.ErrNotFound)
 }

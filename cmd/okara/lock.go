@@ -30,8 +30,8 @@ const lockLong = `Complete the dependency lock file of a root module.
 Each provider gets the hashes of all its platforms, zh: and h1:, as far as the registry
 has them; no package is downloaded. Versions come from the lock file; a provider without
 an entry gets the highest version that the required_providers blocks of DIR and its local
-modules allow. Other entries, comments and constraints do not change. Where the source of
-a module depends on variables, their defaults and .tfvars files choose it.
+modules allow. Other entries, comments and constraints do not change. If the source of a
+module depends on variables, it is determined by their defaults and .tfvars files.
 
 A hash that is unknown to the registry is a conflict, and so is a version that the
 configuration does not allow: in that case nothing is written, and the exit code is 4.
@@ -140,7 +140,7 @@ func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) e
 	}
 	switch {
 	case o.check && len(needs.Unknown) > 0:
-		return cli.WithHint(fmt.Errorf("it is unknown which providers %s needs: %w", name, oci.ErrExists), "give the variables a default, or set them in %s", filepath.Join(dir, "terraform.tfvars"))
+		return cli.WithHint(fmt.Errorf("cannot determine which providers %s needs: %w", name, oci.ErrExists), "give the variables a default, or set them in %s", filepath.Join(dir, "terraform.tfvars"))
 	case bytes.Equal(old, now):
 		return nil
 	case o.check:

@@ -83,7 +83,7 @@ func newMirror(up *upstreams) *cobra.Command {
   okara mirror hashicorp/time --openpgp-key hashicorp.pub.asc`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && len(o.lockFiles) == 0 {
-				return cli.UsageError("name a provider or a module, or a lock file with --lockfile")
+				return cli.UsageError("specify a provider or a module, or a lock file with --lockfile")
 			}
 			return nil
 		},
@@ -91,7 +91,7 @@ func newMirror(up *upstreams) *cobra.Command {
 	}
 	f := cmd.Flags()
 	addAllowInternal(f, &up.allowed)
-	f.StringVar(&o.from, "from", o.from, "`SOURCE` to read providers from; of modules, a registry host or the https:// address of its module protocol")
+	f.StringVar(&o.from, "from", o.from, "`SOURCE` of providers; for modules, a registry host or the https:// address of its module protocol")
 	f.StringVar(&o.defaultHost, "default-host", o.defaultHost, "`HOST` of addresses without one")
 	f.StringSliceVar(&o.platforms, "platform", nil, "`OS_ARCH` to copy, repeated or comma-separated (default all)")
 	f.StringArrayVar(&o.lockFiles, "lockfile", nil, "copy exactly what this lock `FILE` uses, .terraform.lock.hcl or .okara.lock.hcl")
@@ -417,7 +417,7 @@ func unfinishedError(failures []error, what string) error {
 	}
 	if !slices.ContainsFunc(failures, func(err error) bool { return !hasType[*depot.ConflictError](err) }) {
 		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf("%s: different content exists, or the number was withdrawn", what)},
-			"published versions never change, and numbers are not reused: the version stays as it was mirrored, also if the origin added platforms with another SHA256SUMS")
+			"published versions never change, and numbers are not reused: the version stays as it was mirrored, even if the origin added platforms with a different SHA256SUMS")
 	}
 	for _, err := range failures {
 		if errors.Is(err, oci.ErrUnavailable) { // likely the cause of all failures

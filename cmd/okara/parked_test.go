@@ -31,7 +31,7 @@ func TestDoctorParkedJobs(t *testing.T) {
 		}
 		must.Succeed(t, jobs.EndJob(t.Context(), r, id, *end))
 	}
-	parked := &jobs.End{Failed: true, Parked: true, Result: "parked: the server ended", Time: now}
+	parked := &jobs.End{Failed: true, Parked: true, Result: "parked: the server stopped", Time: now}
 	tag := func(name string) map[string]string {
 		return map[string]string{"owner": "acme", "repository": "terraform-aws-vpc", "tag": name}
 	}

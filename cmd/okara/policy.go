@@ -22,7 +22,7 @@ func (p *policyFlags) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&p.OpenPGP, "openpgp-key", nil, "armored OpenPGP public key `FILE` to trust (repeatable)")
 	f.StringArrayVar(&p.Cosign, "cosign-key", nil, "ECDSA public key `FILE` to trust for cosign signatures (repeatable)")
-	f.StringArrayVar(&p.Names, "certificate-identity", nil, "`IDENTITY` in a certificate of Sigstore to trust for cosign signatures, with * for any characters (repeatable)")
+	f.StringArrayVar(&p.Names, "certificate-identity", nil, "`IDENTITY` in a Sigstore certificate to trust for cosign signatures, with * for any characters (repeatable)")
 	f.StringVar(&p.Issuer, "certificate-oidc-issuer", "", "`URL` of the OIDC issuer that the certificate names")
 	f.StringVar(&p.Root, "trusted-root", "", "`FILE` with the certificate authorities and logs to trust, such as Sigstore's trusted_root.json")
 	f.StringSliceVar(&p.Require, "require", nil, "what is required: `openpgp|cosign|scan` (repeatable)")

@@ -34,10 +34,10 @@ func newPublishModule(reg *cli.Registries) *cobra.Command {
 		Long: `Publish a folder as a version of a module.
 
 The same files always have the same digest. .git, .terraform, state files and what
-.terraformignore and .tfignore name are excluded. Files of values (*.tfvars, .env), plans,
+.terraformignore and .tfignore name are excluded. Variable files (*.tfvars, .env), plans,
 private keys and files that git ignores are held back with a warning; --include adds
 them. Files that git tracks are included, and under examples also *.tfvars. --dry-run
-lists the files, with the reasons, and says whether the version is new, unchanged or in
+lists the files, with the reasons, and shows whether the version is new, unchanged or in
 conflict. A configuration that does not parse, declares something twice or uses
 undeclared variables is refused.
 

@@ -34,8 +34,8 @@ func newPublishModules(reg *cli.Registries) *cobra.Command {
 		Short: "Publish the modules in the folders of a repository",
 		Long: `Publish the modules in the folders of a repository under one version.
 
-net/{name}/aws takes each folder of ROOT by its name, net/{name}/{system} folders named
-SYSTEM/NAME. Folders without configuration are skipped.
+net/{name}/aws publishes each folder of ROOT under its name, net/{name}/{system} each
+folder SYSTEM/NAME. Folders without configuration are skipped.
 
 VERSION is a semantic version, or "auto" for the one in the git tag. A tag such as
 modules/vpc/v1.4.0 names one folder; only that one is published.
@@ -122,7 +122,7 @@ func (m *modulesFlags) addTo(a *cli.App, f *pflag.FlagSet) {
 func (m *modulesFlags) checkVersionFlags(dryRun bool) error {
 	switch {
 	case m.version == "" && m.bump == "":
-		return cli.WithHint(cli.UsageError("neither VERSION nor --bump says which version the modules get"), "specify VERSION after ADDRESS, or --bump commits")
+		return cli.WithHint(cli.UsageError("VERSION or --bump is required"), "specify VERSION after ADDRESS, or --bump commits")
 	case m.version != "" && m.bump != "":
 		return cli.UsageError("VERSION cannot be combined with --bump")
 	case m.bump != "" && !slices.Contains([]string{addr.Major, addr.Minor, addr.Patch, bumpCommits}, m.bump):
@@ -199,7 +199,7 @@ func findModules(root, address string) ([]moduleFolder, error) {
 			return cli.UsageError("%s: %w", dir, err)
 		}
 		if i := slices.IndexFunc(found, func(f moduleFolder) bool { return f.target.Module == m }); i >= 0 {
-			return cli.UsageError("%s and %s are both %s", found[i].dir, dir, m)
+			return cli.UsageError("%s and %s have the same address, %s", found[i].dir, dir, m)
 		}
 		found = append(found, moduleFolder{dir: dir, title: s, target: addr.ModuleVersion{Module: m}})
 		return fs.SkipDir
@@ -262,7 +262,7 @@ func withVersions(ctx context.Context, a *cli.App, root string, modules []module
 		}
 	}
 	if len(named) == 0 {
-		return nil, cli.UsageError("no git tag at HEAD is for a folder of %s", root)
+		return nil, cli.UsageError("no git tag at HEAD matches a folder of %s", root)
 	}
 	return named, nil
 }

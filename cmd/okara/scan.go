@@ -25,7 +25,7 @@ func newScan(reg *cli.Registries) *cobra.Command {
 		Short: "Scan a published version and attach the report",
 		Long: `Run a scanner on a version in the registry and attach its report (SARIF, and for
 a provider scanned by Trivy an SBOM in CycloneDX) as a referrer. With --block the
-exit code is 1 if there are findings of that level.`,
+exit code is 1 if there are findings of that level or above.`,
 		Example: `  okara admin scan net/vpc/aws@1.4.0 --block high
   okara admin scan net/vpc/aws@1.4.0 --scanner 'my-scanner --sarif'`,
 		Args: cobra.ExactArgs(1),

@@ -40,7 +40,7 @@ OCI registry that everything is stored in.
 A flag may also be given as a variable: OKARA_SERVE_TOKEN_FILE is --token-file. A flag
 takes precedence over its variable, and that over the configuration file.
 
-On a loopback address anyone may do everything. On any other address okara
+On a loopback address, anyone may do anything. On any other address okara
 requires --token-file, --anonymous-read, --anonymous-write or --pass-through.
 
 Tokens, rules and the keys of links are reloaded when their files change, and on SIGHUP.
@@ -232,7 +232,7 @@ func addServeFlags(fl *pflag.FlagSet, s *server.Settings) {
 	fl.StringVar(&s.Listen, "listen", s.Listen, "`ADDRESS` to listen on")
 	fl.StringVar(&s.Metrics, "metrics-listen", "", "another `ADDRESS` for /metrics, which is then served only there")
 	fl.StringVar(&s.Storage, "storage", "", "`DIR` for the built-in registry, the link key and the local CA (default $XDG_DATA_HOME/okara)")
-	fl.StringVar(&s.Hostname, "hostname", "", "public `HOST` of this server; /mirror/ has its own providers under it")
+	fl.StringVar(&s.Hostname, "hostname", "", "public `HOST` of this server; /mirror/ serves its own providers under it")
 	fl.StringVar(&s.BasePath, "base-path", "", "`PATH` under which a proxy serves okara")
 	fl.StringVar(&s.TLS.Cert, "tls-cert", "", "PEM `FILE` of the server certificate")
 	fl.StringVar(&s.TLS.Key, "tls-key", "", "PEM `FILE` of its key")

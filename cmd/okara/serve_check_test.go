@@ -44,7 +44,7 @@ func TestServeRefuses(t *testing.T) {
 		args         []string
 		want         string
 	}{
-		{"open to the network", "", []string{"--listen", "0.0.0.0:0"}, "hint: give --token-file"},
+		{"open to the network", "", []string{"--listen", "0.0.0.0:0"}, "hint: set --token-file"},
 		{"every address", "", []string{"--listen", ":0"}, "no setting grants access"},
 		{"no address", "", []string{"--listen", "nonsense"}, "--listen"},
 		{"no such token file", "", []string{"--token-file", filepath.Join(c.home, "none")}, "none"},

@@ -87,10 +87,10 @@ func TestServeReload(t *testing.T) {
 		waitFor(t, name, func() bool { return strings.Count(p.log.String(), "the previous ones stay in effect") > before })
 		must.Equal(t, name+": the old token", ask(versions, other), 404)
 	}
-	before := strings.Count(p.log.String(), "were read again")
+	before := strings.Count(p.log.String(), "were reloaded")
 	put("tokens", other+" read:*:**\n"+serveToken+" read:module:none/**\n")
 	p.signal(t, syscall.SIGHUP)
-	waitFor(t, "SIGHUP", func() bool { return strings.Count(p.log.String(), "rights and keys were read again") > before })
+	waitFor(t, "SIGHUP", func() bool { return strings.Count(p.log.String(), "rights and keys were reloaded") > before })
 	waitFor(t, "both tokens", func() bool { return ask(versions, serveToken) == 403 && ask(versions, other) == 404 })
 
 	p.signal(t, syscall.SIGTERM)

@@ -74,7 +74,7 @@ rule "operators" {
 	}
 
 	put("rules.json", `{"rules": [{"name": "all", "allow": ["admin:*:**"]}`)
-	waitFor(t, "a broken file", func() bool { return strings.Contains(notes(), "the rules file was not read again") })
+	waitFor(t, "a broken file", func() bool { return strings.Contains(notes(), "the rules file was not reloaded") })
 	if may, other := ask("net", alice), ask("dns", alice); may != http.StatusNotFound || other != http.StatusForbidden {
 		t.Errorf("a broken file: %d and %d, want the old rules", may, other)
 	}

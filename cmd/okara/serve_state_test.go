@@ -50,7 +50,7 @@ func TestServerIsNoRegistry(t *testing.T) {
 		{"state", "history", server + "/state/app"},
 		{"state", "push", server + "/state/app", newFile(t, "s", stateText("a", 1))},
 	} {
-		if o := okara(t, command...); o.code == cli.ExitOK || !strings.Contains(o.err, "stores in another registry") {
+		if o := okara(t, command...); o.code == cli.ExitOK || !strings.Contains(o.err, "keeps its content in another registry") {
 			t.Errorf("%q: exit code %d, %q, %q; want the reason", command, o.code, o.out, o.err)
 		}
 	}

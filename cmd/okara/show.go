@@ -85,8 +85,8 @@ func newShow(reg *cli.Registries) *cobra.Command {
 		Long: `Show a version of a module or provider: where it is, what it contains, who signed it and
 whether it is deprecated or withdrawn. Without a version the highest release is shown,
 or the highest pre-release if there is no release. With --require, --openpgp-key,
---cosign-key or --block it says whether a server with this policy serves the version,
-and why not.
+--cosign-key or --block it shows whether a server with this policy serves the version,
+or why not.
 
 ` + readServerHelp + `
 

@@ -25,10 +25,10 @@ func newStateDiff(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Long: `Compare A with B, or with the current version, by resource address. Each is a version
 number or a state file; two files require no repository.
 
-Values are compared, and in brackets what else the tools act on: whether an instance is
-tainted (status), its provider, identity, dependencies, skip_destroy, whether an output
-is sensitive, results of checks. Other differences are only listed: private data of
-providers, schema versions, terraform_version, lineage. States of Terraform 0.11
+Values are compared, and, shown in brackets, what else the tools act on: whether an
+instance is tainted (status), its provider, identity, dependencies, skip_destroy, whether
+an output is sensitive, results of checks. Other differences are only listed: private data
+of providers, schema versions, terraform_version, lineage. States of Terraform 0.11
 (version 3) are supported.
 
 Values are masked if the state marks them as sensitive, or if the attribute's name
@@ -144,7 +144,7 @@ func printDiff(a *cli.App, d stateDiff, limit int) error {
 		a.Note("%s not shown, use --limit 0 to show all", text.Plural(more, "more change"))
 	}
 	if len(d.LeftOut) > 0 {
-		a.Note("differences that are not compared: %s", strings.Join(d.LeftOut, ", "))
+		a.Note("other differences, not compared: %s", strings.Join(d.LeftOut, ", "))
 	}
 	if d.Dropped != "" {
 		a.Note("%s", d.Dropped)

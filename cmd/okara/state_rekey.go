@@ -34,9 +34,9 @@ contents do not change. --key, OKARA_STATE_KEYS or the backend block specify the
 keys, --new-key all the keys that replace them.
 
 Versions that already have these keys are skipped, so an interrupted run can be repeated.
-What the old keys decrypt is deleted, if the registry deletes; replicas and backups keep
-their copies. Consider everything that a lost key could decrypt as disclosed: rotate the
-secrets in it.`
+What the old keys decrypt is deleted, if the registry allows it; replicas and backups
+keep their copies. Consider everything that a lost key could decrypt as disclosed: rotate
+the secrets in it.`
 
 func newStateRekey(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
@@ -119,7 +119,7 @@ func rekeyVariables(ctx context.Context, reg *cli.Registries, f *stateFlags, s *
 	for _, b := range []variables.Book{book, book.Former()} {
 		l, err := b.List(ctx)
 		if errors.Is(err, oci.ErrDenied) {
-			reg.Note("the variables of runs keep their keys: this account may not read them\nhint: an administrator of the server repeats the command")
+			reg.Note("the variables of runs keep their keys: this account may not read them\nhint: ask an administrator of the server to repeat the command")
 			continue
 		}
 		if err != nil {

@@ -36,7 +36,7 @@ func (f *stateFlags) withNamedState(reg *cli.Registries, minArgs int, ws *string
 			return err
 		}
 		if !c.Declared {
-			return cli.WithHint(cli.UsageError("no repository given"), `name REPOSITORY, or run this in a folder with a backend "oci" block`)
+			return cli.WithHint(cli.UsageError("no repository given"), `specify REPOSITORY, or run this in a folder with a backend "oci" block`)
 		}
 		if !cmd.Flags().Changed("workspace") {
 			*ws = bridge.SelectedWorkspace(".", reg.Getenv)

@@ -112,7 +112,7 @@ func newTool(reg *cli.Registries, name, title, variable, example string) *cobra.
 			}
 			return runTool(cmd.Context(), reg, name, variable, args)
 		},
-	}, "the tool has -json after its own command, as in `okara "+name+" plan -json`")
+	}, "pass -json after the tool's own command, as in `okara "+name+" plan -json`")
 }
 
 // leadingFlags parses okara's global flags in front of the arguments of a tool. They have

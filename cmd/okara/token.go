@@ -36,7 +36,7 @@ func newTokenNew(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new NAME RIGHT...",
 		Short: "Create a token for clients of okara serve",
-		Long: `Make a token for clients of okara serve and print it. It is shown only once: the
+		Long: `Create a token for clients of okara serve and print it. It is shown only once: the
 server needs and keeps only its hash.
 
 A right is ACTION:KIND:GLOB, with an action (read, publish or admin; read or write
@@ -79,7 +79,7 @@ printed to stderr.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&file, "token-file", "", "token `FILE` of okara serve, created if missing")
-	f.StringVar(&write, "write", "", "`FILE` that gets the token and nothing else, with mode 0600, instead of stdout")
+	f.StringVar(&write, "write", "", "write only the token to `FILE`, with mode 0600, instead of stdout")
 	f.IntVar(&days, "days", 0, "days until the token expires; 0: never")
 	return cmd
 }
@@ -187,8 +187,8 @@ func newTokenRevoke(a *cli.App) *cobra.Command {
 		Use:   "revoke NAME",
 		Short: "Revoke a token: a running server refuses it within seconds",
 		Long: `Revoke a token of a token file. A running server that reads the file refuses it within
-seconds. A comment in the place of its line says when it was revoked; the name may be
-used again.
+seconds. A comment in place of its line records when it was revoked; the name may be used
+again.
 
 Exit codes: 0 done, 2 usage, 3 no such token, 4 it is the only token of the file.`,
 		Example: `  okara admin token revoke ci --token-file tokens`,

@@ -26,7 +26,7 @@ import (
 
 const internalHelp = `An origin may refer to other hosts: in a redirect, as the address of a package, as the
 git repository of a module. Such a host is contacted only if its address is public.
-Hosts in the command line or the depot file are always allowed, and --allow-internal
+Hosts on the command line or in the depot file are always allowed, and --allow-internal
 allows more.`
 
 // upstreams adds access to third-party hosts to registries. An origin's answers must not

@@ -36,7 +36,7 @@ withdrawn. The checks stop at the first failure.
 --openpgp-key and --cosign-key name the trusted keys; keys in the artifact are
 never trusted. Without them a valid signature is "consistent", not "trusted".
 --certificate-identity, --certificate-oidc-issuer and --trusted-root trust a cosign
-signature without a key instead; nothing is asked of Sigstore.
+signature without a key instead; Sigstore is not contacted.
 --require makes a signature or report mandatory. --deep reads every blob and
 computes the hashes again.
 

@@ -99,7 +99,7 @@ func readValue(a *cli.App, args []string) (string, error) {
 		return args[0], nil
 	}
 	if cli.IsTerminal(a.In) {
-		return "", cli.WithHint(cli.UsageError("missing: VALUE"), "name it, or send it to standard input: < FILE")
+		return "", cli.WithHint(cli.UsageError("VALUE is required"), "specify it, or pass it on standard input: < FILE")
 	}
 	b, err := io.ReadAll(io.LimitReader(a.In, 1<<20))
 	return strings.TrimRight(string(b), "\r\n"), err

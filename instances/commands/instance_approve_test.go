@@ -120,7 +120,7 @@ func TestInstanceLedger(t *testing.T) {
 	repository := host + "/acme/ledger"
 	want("not said", cli.ExitUsage, "", "--accept is required", repository)
 	want("not confirmed", cli.ExitUsage, "", "--yes", repository, "--accept")
-	want("a server leads", cli.ExitConflict, "", "a leader uses it", repository, "--accept", "--yes")
+	want("a server leads", cli.ExitConflict, "", "a leader is using it", repository, "--accept", "--yes")
 	stop()
 	want("accepted", cli.ExitOK, repository+" from serial 2 on, with 0 instances", "", repository, "--accept", "--yes")
 	want("an empty one", cli.ExitOK, `"serial": 1`, "", host+"/other/ledger", "--accept", "--yes", "--json")

@@ -153,7 +153,7 @@ func newInstanceAdopt(reg *cli.Registries) *cobra.Command {
 		Short: "Recover an instance that the ledger lost",
 		Long: `Recover an instance that the ledger lost, for admins: okara admin doctor
 instances lists the repositories of such states. The server trusts the last
-result that it can open with its state keys, and creates a record of the source,
+result that it can decrypt with its state keys, and creates a record of the source,
 the template and the parameters that it names. You own the record; use okara
 instance transfer to give it to its owner. Normally destroyed instances are
 refused.

@@ -19,8 +19,8 @@ import (
 )
 
 const ledgerLong = `Make a server accept the ledger of its instances as it is. A server does not
-lead with a ledger that is older than before, that was replaced, or that is
-empty although instances were created: it was restored from a backup, or
+become the leader with a ledger that is older than before, that was replaced, or
+that is empty although instances were created: it was restored from a backup, or
 versions of it were removed. If the newer one cannot be restored, this command
 makes the servers accept the existing one; they continue within seconds. Records
 missing from it are lost: okara admin doctor instances lists the states
@@ -52,7 +52,7 @@ func newInstanceLedger(reg *cli.Registries) *cobra.Command {
 			}
 			a, err := l.Accept(cmd.Context(), statebackend.NewLockInfo("accept", reg.UserAgent()).Who)
 			if _, led := errors.AsType[*statebackend.LockedError](err); led {
-				return cli.WithHint(err, "a leader uses it, so there is nothing to accept; if that server is gone, wait for two minutes")
+				return cli.WithHint(err, "a leader is using it, so there is nothing to accept; if that server is gone, wait for two minutes")
 			}
 			if err != nil {
 				return err

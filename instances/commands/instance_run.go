@@ -33,7 +33,7 @@ func newInstanceRun(a *cli.App) *cobra.Command {
 				return err
 			}
 			if len(b) > maxOrder {
-				return errors.New("the order of a run is too large")
+				return errors.New("the description of the run is too large")
 			}
 			order, err := child.ReadOrder(b)
 			if err != nil {

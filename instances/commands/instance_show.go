@@ -178,7 +178,7 @@ of one from the state, and the server records it.
 				}
 				return reg.PrintExact(output, value)
 			case showSensitive:
-				return cli.UsageError("--reveal is for one output; name it")
+				return cli.UsageError("--reveal requires the name of an output")
 			}
 			return printOutputs(ctx, reg.App, c, args)
 		}),

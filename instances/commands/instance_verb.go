@@ -22,7 +22,7 @@ one starts immediately.`, ""},
 plan that waits for approval is withdrawn. Resources that exist stay until the
 instance is destroyed. Between two attempts to destroy it, the next one waits
 until the next day, or until ` + "`okara instance retry`" + `.`, ""},
-	{"protect", "Protect an instance from being destroyed", `Protect an instance from being destroyed, also when its lifetime ends. Owners may
+	{"protect", "Protect an instance from being destroyed", `Protect an instance from being destroyed, even when its lifetime ends. Owners may
 do so if the template allows it, and their protection ends some time after the
 lifetime; an admin's does not.`, ""},
 	{"unprotect", "Remove the protection of an instance", `Remove the protection of an instance, so it is destroyed when its lifetime
@@ -170,8 +170,8 @@ func newInstanceUpdate(reg *cli.Registries) *cobra.Command {
 		Long: `Change an instance: parameters that may be changed according to the template,
 the version of its module, or its name. If an instance failed before it was ever
 ready, all its parameters can be changed; those that are not named stay as they
-are, and it is launched again. A parameter is written as for create. A name is
-changed alone, and starts no run.
+are, and it is launched again. A parameter is written as for create. The name
+must be changed on its own, which starts no run.
 
 ` + instanceHelp,
 		Example: `  okara instance update abcdefgh23 -p size=large --wait

@@ -186,7 +186,7 @@ func newTemplateResume(reg *cli.Registries) *cobra.Command {
 	})
 	cmd.Use = "resume TEMPLATE"
 	cmd.Short = "Allow new instances of a template again"
-	cmd.Long = `Allow new instances of a template again, also if its pool was paused after failures.
+	cmd.Long = `Allow new instances of a template again, even if its pool was paused after failures.
 
 ` + pauseHelp
 	cmd.Example = "  okara instance template resume sandbox/vpc"

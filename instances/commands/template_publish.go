@@ -29,7 +29,7 @@ func newTemplatePublish(reg *cli.Registries) *cobra.Command {
 template_source block allows it.
 
 VERSION is a semantic version. It cannot be changed: publishing the same template
-again succeeds without a push, another one is refused. The template is checked
+again succeeds without a push, a different one is refused. The template is checked
 against its module; a module that the registry does not have yet is not an
 error.
 

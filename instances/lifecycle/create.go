@@ -81,7 +81,7 @@ func (e Create) checkSame(r *Record) error {
 	default:
 		return nil
 	}
-	return newRefusal(ErrExists, "%s is the only instance of %s that its owner may have, with a different %s: update, extend or destroy it", r.ID, e.Template.Name, other)
+	return newRefusal(ErrExists, "%s is the only instance of %s that its owner may have, and its %s is different: update, extend or destroy it", r.ID, e.Template.Name, other)
 }
 
 func checkCreate(tx *tx, e Create) error {

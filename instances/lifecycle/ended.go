@@ -319,7 +319,7 @@ func handleDestroyEnd(tx *tx, r *Record, res Result) {
 	if res.Outcome == Done && res.Resources == 0 {
 		why := r.Reason
 		if len(r.Left) > 0 {
-			why = "left behind, as the module says, and perhaps costing: " + strings.Join(r.Left, ", ")
+			why = "left behind, as the module specifies, and may incur costs: " + strings.Join(r.Left, ", ")
 		}
 		endRun(tx, r, Done, "")
 		recordRunEnd(tx, r, "destroyed", why)

@@ -92,7 +92,7 @@ func (e Take) applyTo(tx *tx) (Answer, error) {
 	a := tx.command.Actor
 	switch {
 	case r.Offer == nil || hasOfferLapsed(tx, r):
-		return Answer{}, newRefusal(ErrPhase, "instance %s is not offered to anybody now", r.ID)
+		return Answer{}, newRefusal(ErrPhase, "instance %s is not offered to anyone now", r.ID)
 	case !a.canActFor(r.Offer.To):
 		return Answer{}, newRefusal(ErrDenied, "instance %s is offered to another owner", r.ID)
 	case e.No:

@@ -47,10 +47,10 @@ func rowsOfBegin() map[string]func(*world) {
 				w.t.Errorf("asked for again after it was extended: %d", a.Status)
 			}
 			same.Given = []string{"size"}
-			w.refused(anna, same, lifecycle.ErrExists, id+" is the only instance of sandbox/vpc that its owner may have, with a different parameter size: update, extend or destroy it")
+			w.refused(anna, same, lifecycle.ErrExists, id+" is the only instance of sandbox/vpc that its owner may have, and its parameter size is different: update, extend or destroy it")
 			longer := e
 			longer.TTL = 3 * time.Hour
-			w.refused(anna, longer, lifecycle.ErrExists, id+" is the only instance of sandbox/vpc that its owner may have, with a different lifetime: update, extend or destroy it")
+			w.refused(anna, longer, lifecycle.ErrExists, id+" is the only instance of sandbox/vpc that its owner may have, and its lifetime is different: update, extend or destroy it")
 			e.Name = "yours"
 			w.refused(anna, e, lifecycle.ErrExists, "")
 		},

@@ -63,7 +63,7 @@ func rowsOfEnd() map[string]func(*world) {
 			w.advance(time.Hour)
 			w.run(id, lifecycle.Result{Outcome: lifecycle.Done, Left: []string{"d.e"}})
 			r := w.want(id, lifecycle.Destroyed)
-			if !slices.Equal(r.Left, []string{"module.a.b[\"c\"]", "d.e"}) || r.Reason != `left behind, as the module says, and perhaps costing: module.a.b["c"], d.e` {
+			if !slices.Equal(r.Left, []string{"module.a.b[\"c\"]", "d.e"}) || r.Reason != `left behind, as the module specifies, and may incur costs: module.a.b["c"], d.e` {
 				w.t.Errorf("left %q: %s", r.Left, r.Reason)
 			}
 		},
@@ -102,7 +102,7 @@ func rowsOfEnd() map[string]func(*world) {
 			}
 			w.refused(anna, lifecycle.Extend{ID: id, By: 3 * time.Hour}, lifecycle.ErrDenied, "only an admin can extend by more than 2h")
 			w.must(admin, lifecycle.Extend{ID: id, By: 1000 * time.Hour})
-			w.refused(anna, lifecycle.Extend{ID: id}, lifecycle.ErrExtends, "instance "+id+" ends at the latest 72h after it began")
+			w.refused(anna, lifecycle.Extend{ID: id}, lifecycle.ErrExtends, "instance "+id+" must end within 72h after it began")
 		},
 		"12 before it is ready": func(w *world) {
 			for limit, want := range map[time.Duration]time.Duration{72 * time.Hour: 10 * time.Hour, 9 * time.Hour: 9*time.Hour - time.Minute} {

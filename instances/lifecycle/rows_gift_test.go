@@ -21,7 +21,7 @@ func (w *world) offered(p lifecycle.Phase) string {
 	return id
 }
 
-const noOffer = " is not offered to anybody now"
+const noOffer = " is not offered to anyone now"
 
 // rowsOfGift covers offers.
 func rowsOfGift() map[string]func(*world) {

@@ -421,7 +421,7 @@ func (d *Document) WaitOf(r *Record, run *Run) WaitState {
 	case run.Result != "" || run.HasPlanWaiting():
 		return WaitState{}
 	case r.Run == nil || r.Run.N != run.N:
-		return WaitState{Reason: "turn", Message: "runs of this workspace come before it."}
+		return WaitState{Reason: "turn", Message: "Other runs of this workspace are ahead of it."}
 	}
 	c := r.condition(Waiting)
 	if c.Type == "" {

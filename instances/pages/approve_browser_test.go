@@ -50,7 +50,7 @@ func TestBrowserApproveVersion(t *testing.T) {
 		}
 		tab.To("Approve")
 		tab.Enter()
-		tab.Wait("It is approved")
+		tab.Wait("Approved.")
 	})
 }
 
@@ -89,7 +89,7 @@ func TestBrowserPlan(t *testing.T) {
 			tab.Wait("OpenTofu will perform the following actions")
 			tab.To("Approve")
 			tab.Enter()
-			tab.Wait("It is approved")
+			tab.Wait("Approved.")
 		}
 	}
 }
@@ -128,7 +128,7 @@ func TestBrowserComments(t *testing.T) {
 		boss.Press("Friday")
 		boss.To("Approve")
 		boss.Enter()
-		boss.Wait("It is approved")
+		boss.Wait("Approved.")
 		boss.Wait("commented by boss: until\nFriday")
 		d.Shows(t, "anna", at, "commented by boss: until\nFriday")
 		d.Ready(t, id)
@@ -139,7 +139,7 @@ func TestBrowserComments(t *testing.T) {
 		boss.Press("go on with the new one")
 		boss.To("Reject")
 		boss.Enter()
-		boss.Wait("It is rejected")
+		boss.Wait("Rejected.")
 		d.Shows(t, "anna", at, "rejected by boss: go on with the new one", "rejected: go on with the new one")
 	})
 }
@@ -246,7 +246,7 @@ func TestBrowserSwitch(t *testing.T) {
 		tab.Wait("Open it")
 		tab.To("Stop")
 		tab.Enter()
-		tab.Wait("It is being stopped.")
+		tab.Wait("The instance is being stopped.")
 		d.Ready(t, id)
 		tab.Go(d.Pages.URL + at)
 		tab.Wait("It was stopped to save what it costs.")
@@ -254,7 +254,7 @@ func TestBrowserSwitch(t *testing.T) {
 		shows(t, d, "instances?owner=", []string{"stopped until Mon 07:00"}, []string{">Open it<"})
 		tab.To("Start")
 		tab.Enter()
-		tab.Wait("It is being started.")
+		tab.Wait("The instance is being started.")
 		d.Ready(t, id)
 		tab.Go(d.Pages.URL + at)
 		tab.Wait("Open it")
@@ -377,7 +377,7 @@ func TestBrowserChange(t *testing.T) {
 				}
 				tab.To("Change")
 				tab.Enter()
-				tab.Wait("It is being changed.")
+				tab.Wait("The instance is being changed.")
 				if got := stored(t, d, id); string(got["count"]) != "3" || string(got["x"]) != `["eu-central-1","us-west-2"]` {
 					t.Errorf("stored %s", got)
 				}

@@ -134,13 +134,13 @@ func TestSeveral(t *testing.T) {
 	}
 	for _, who := range []string{"ben", "reader", "stranger"} {
 		form.Set("id", first)
-		if body := d.Open(t, 422, who, "instances/several", form).Body; !strings.Contains(body, "Nothing that you can destroy was chosen") {
+		if body := d.Open(t, 422, who, "instances/several", form).Body; !strings.Contains(body, "No instances that you can destroy were selected") {
 			t.Errorf("%s may destroy it", who)
 		}
 	}
 	d.Open(t, 401, "", "instances/several", form)
 	d.Open(t, 401, "", "instances/several", nil)
-	d.Shows(t, "anna", "instances/several", "Nothing that you can destroy was chosen")
+	d.Shows(t, "anna", "instances/several", "No instances that you can destroy were selected")
 	many := url.Values{}
 	for n := range 51 {
 		many.Add("id", fmt.Sprint(n))

@@ -270,9 +270,9 @@ func describeLaunch(made api.Instance, now time.Time) string {
 		return "Requested. It must be approved before anything is created."
 	case "ready":
 		if !made.ClaimedAt.IsZero() && now.Sub(made.ClaimedAt) < time.Minute {
-			return "It is ready, and yours."
+			return "The instance is ready, and yours."
 		}
 		return "You already have this instance."
 	}
-	return "It is being created. See the log below."
+	return "The instance is being created. See the log below."
 }

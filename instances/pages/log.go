@@ -172,7 +172,7 @@ func (s *backend) readRunPlan(r *site.Request, id string, n int) (*planBody, err
 		case http.StatusNotFound, http.StatusForbidden:
 			return nil, nil //nolint:nilnil // the page does without
 		case http.StatusNotImplemented:
-			return &planBody{Missing: "The plan is not kept here. Read it where it was made before you approve it."}, nil
+			return &planBody{Missing: "The plan is not kept here. Read it where it was created before you approve it."}, nil
 		}
 	}
 	if err != nil {

@@ -145,7 +145,7 @@ func nextSteps(i api.Instance, now time.Time) []string {
 	case lifecycle.Requested:
 		say("An approver reviews the request. Nothing runs before that.")
 		if !i.Next.IsZero() {
-			say("Without an answer it is rejected at %s.", hourOf(i.Next, now))
+			say("Without a decision, it is rejected at %s.", hourOf(i.Next, now))
 		}
 	case lifecycle.Planned:
 		say("The plan is ready, and nothing has been changed. An approver reviews it, and exactly that plan is applied.")
@@ -158,7 +158,7 @@ func nextSteps(i api.Instance, now time.Time) []string {
 			say("It ends before it would be started again.")
 		}
 		if i.Stopped {
-			say("It was stopped to save what it costs. Its lifetime goes on, and changes leave it stopped.")
+			say("It was stopped to save what it costs. Its lifetime continues, and changes leave it stopped.")
 		}
 	case lifecycle.Available:
 		say("It waits in the pool until the template is launched.")
@@ -171,7 +171,7 @@ func nextSteps(i api.Instance, now time.Time) []string {
 	case lifecycle.DestroyFailed:
 		say("Some of its resources may still exist. It is retried every day, next at %s, and immediately on request.", hourOf(i.Next, now))
 	case lifecycle.Orphaned:
-		say("It is not managed any more, and its resources were left in place. So were its state and source.")
+		say("It is no longer managed, and its resources were left in place. So were its state and source.")
 	case lifecycle.Destroyed, lifecycle.Rejected:
 		if !i.Next.IsZero() {
 			say("Its record is removed at %s.", hourOf(i.Next, now))

@@ -54,8 +54,8 @@ func New(o Options) site.Set {
 		r.Show("GET /ui/approvals", listRight, i.approvalsPage)
 		r.Show("GET /ui/admin/instances", listRight, i.listAll)
 		r.Show("GET /ui/admin/templates", listRight, i.listAllTemplates)
-		r.Post("POST /ui/templates/{namespace}/{name}/pause", checkSees(t.templateOf), t.setPaused("pause", "It is paused: nothing new is launched from it."))
-		r.Post("POST /ui/templates/{namespace}/{name}/resume", checkSees(t.templateOf), t.setPaused("resume", "It can be launched again."))
+		r.Post("POST /ui/templates/{namespace}/{name}/pause", checkSees(t.templateOf), t.setPaused("pause", "Paused: nothing new is launched from it."))
+		r.Post("POST /ui/templates/{namespace}/{name}/resume", checkSees(t.templateOf), t.setPaused("resume", "Resumed: it can be launched again."))
 	}}
 }
 

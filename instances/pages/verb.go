@@ -60,44 +60,44 @@ func allVerbs() map[string]verb {
 			button: "Cancel", title: "Cancel the run", say: describeCancel, done: cancelDone,
 		},
 		api.ActStop: {
-			button: "Stop", title: "Stop", say: fixedLines("Resources that its template switches off stay off until it is started, by the schedule or by you."), done: fixedText("It is being stopped."),
+			button: "Stop", title: "Stop", say: fixedLines("Resources that its template switches off stay off until it is started, by the schedule or by you."), done: fixedText("The instance is being stopped."),
 		},
 		api.ActStart: {
-			button: "Start", title: "Start", say: fixedLines("It is switched on again until it is stopped, by the schedule or by you."), done: fixedText("It is being started."),
+			button: "Start", title: "Start", say: fixedLines("It is switched on again until it is stopped, by the schedule or by you."), done: fixedText("The instance is being started."),
 		},
 		api.ActProtect: {
-			button: "Protect", rare: true, title: "Protect", say: fixedLines("It is not destroyed when it expires, and it cannot be destroyed until the protection is removed. It still counts against the quota."), done: fixedText("It is protected."),
+			button: "Protect", rare: true, title: "Protect", say: fixedLines("It is not destroyed when it expires, and it cannot be destroyed until the protection is removed. It still counts against the quota."), done: fixedText("Protected."),
 		},
 		api.ActUnprotect: {
-			button: "Remove protection", rare: true, title: "Remove protection", say: fixedLines("It expires again as before. If it has already expired, it is destroyed immediately."), done: fixedText("It is no longer protected."),
+			button: "Remove protection", rare: true, title: "Remove protection", say: fixedLines("It expires again as before. If it has already expired, it is destroyed immediately."), done: fixedText("Protection removed."),
 		},
 		api.ActUpdate: {
 			button: "Change", ask: true, title: "Change", say: describeUpdate, fields: updateFields, makeBody: updateBody, done: updateDone,
 		},
 		api.ActRename: {
-			button: "Rename", rare: true, ask: true, title: "Rename", say: fixedLines("Only its name changes."), fields: renameFields, makeBody: renameBody, done: fixedText("It is renamed."),
+			button: "Rename", rare: true, ask: true, title: "Rename", say: fixedLines("Only its name changes."), fields: renameFields, makeBody: renameBody, done: fixedText("Renamed."),
 		},
 		api.ActTransfer: {
 			button: "Transfer", rare: true, ask: true, title: "Transfer it to another owner", say: describeTransfer, fields: transferFields, makeBody: transferBody, done: transferDone,
 		},
 		api.ActTake: {
-			button: "Take it", kind: "primary", title: "Take it", say: fixedLines("It becomes yours, and counts against your quota."), done: fixedText("It has a new owner."),
+			button: "Take it", kind: "primary", title: "Take it", say: fixedLines("It becomes yours, and counts against your quota."), done: fixedText("Taken: the instance has a new owner."),
 		},
 		api.ActDecline: {
-			button: "Decline", title: "Decline", say: fixedLines("It keeps its owner."), done: fixedText("You declined it."),
+			button: "Decline", title: "Decline", say: fixedLines("It keeps its owner."), done: fixedText("Offer declined."),
 		},
 		api.ActApprove: {
-			button: "Review and approve", kind: "primary", ask: true, title: "Approve", say: describeApprove, fields: commentFields, makeBody: approveBody, done: fixedText("It is approved."),
+			button: "Review and approve", kind: "primary", ask: true, title: "Approve", say: describeApprove, fields: commentFields, makeBody: approveBody, done: fixedText("Approved."),
 		},
 		api.ActReject: {
-			button: "Reject", ask: true, title: "Reject", say: fixedLines("The request is not carried out. The requester can read the reason."), fields: reasonFields, makeBody: reasonBody, done: fixedText("It is rejected."),
+			button: "Reject", ask: true, title: "Reject", say: fixedLines("The request is not carried out. The requester can read the reason."), fields: reasonFields, makeBody: reasonBody, done: fixedText("Rejected."),
 		},
 		api.ActDestroy: {
-			button: "Destroy", kind: "danger", ask: true, typed: true, title: "Destroy", say: describeDestroy, done: fixedText("It is being destroyed."),
+			button: "Destroy", kind: "danger", ask: true, typed: true, title: "Destroy", say: describeDestroy, done: fixedText("The instance is being destroyed."),
 		},
 		api.ActOrphan: {
 			button: "Orphan", rare: true, kind: "danger", ask: true, typed: true, title: "Orphan this instance", fields: reasonFields, makeBody: reasonBody,
-			say: fixedLines("The server stops managing it: it is not destroyed when it expires, and not checked for drift. Its resources keep running and incurring costs.", "Its state and source stay in the registry, so you can take over."), done: fixedText("It is orphaned."),
+			say: fixedLines("The server stops managing it: it is not destroyed when it expires, and not checked for drift. Its resources keep running and incurring costs.", "Its state and source stay in the registry, so you can take over."), done: fixedText("Orphaned."),
 		},
 	}
 }
@@ -128,7 +128,7 @@ func describeRetry(i api.Instance) []string {
 
 func describeCancel(i api.Instance) []string {
 	if i.Phase == string(lifecycle.Destroying) {
-		return []string{"No more attempts to destroy it are made now. What is left stays and may incur costs. It is retried once a day, or on request."}
+		return []string{"The server stops trying to destroy it for now. What is left stays and may incur costs. It is retried once a day, or on request."}
 	}
 	return []string{"The run is asked to stop early. What it has created stays, and an instance that was never ready becomes failed."}
 }
@@ -145,16 +145,16 @@ func updateDone(i api.Instance, _ time.Time) string {
 	case i.Pending != nil:
 		return "Someone must approve the change. Until then it stays as it is."
 	case i.ReadyAt.IsZero():
-		return "It is being created. See the log below."
+		return "The instance is being created. See the log below."
 	}
-	return "It is being changed."
+	return "The instance is being changed."
 }
 
 func cancelDone(i api.Instance, _ time.Time) string {
 	if i.Phase == string(lifecycle.DestroyFailed) {
-		return "Destroying it has stopped for now."
+		return "No more attempts to destroy it for now."
 	}
-	return "It is being cancelled."
+	return "The run is being cancelled."
 }
 
 func describeDestroy(i api.Instance) []string {

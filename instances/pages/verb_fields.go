@@ -87,9 +87,9 @@ func transferDone(i api.Instance, now time.Time) string {
 	case i.Offer != nil:
 		return "It is offered to " + ownerName(i.Offer.To) + ", who can take it until " + hourOf(i.Offer.Until, now) + "."
 	case len(i.Events) > 0 && i.Events[0].Action == "offer withdrawn":
-		return "The offer is withdrawn."
+		return "Offer withdrawn."
 	}
-	return "It has a new owner."
+	return "Transferred: the instance has a new owner."
 }
 
 // transferFields offers the caller and the caller's groups as a choice, and a text field for

@@ -209,13 +209,13 @@ type workspaceAct struct {
 
 func workspaceActs() map[string]workspaceAct {
 	return map[string]workspaceAct{
-		"confirm": {"Confirm and apply", "primary", "It is confirmed, and being applied.", "run-apply", func(w workspaceRun, f *site.Form) lifecycle.Event {
+		"confirm": {"Confirm and apply", "primary", "Confirmed, and being applied.", "run-apply", func(w workspaceRun, f *site.Form) lifecycle.Event {
 			return lifecycle.Confirm{ID: w.rec.ID, N: w.run.N, Plan: f.Get("plan")}
 		}},
-		"discard": {"Discard", "", "It is discarded: nothing was changed.", "run-discard", func(w workspaceRun, _ *site.Form) lifecycle.Event {
+		"discard": {"Discard", "", "Discarded: nothing was changed.", "run-discard", func(w workspaceRun, _ *site.Form) lifecycle.Event {
 			return lifecycle.Discard{ID: w.rec.ID, N: w.run.N}
 		}},
-		"cancel": {"Cancel", "", "It is being cancelled.", "run-cancel", func(w workspaceRun, _ *site.Form) lifecycle.Event {
+		"cancel": {"Cancel", "", "The run is being cancelled.", "run-cancel", func(w workspaceRun, _ *site.Form) lifecycle.Event {
 			return lifecycle.CancelOne{ID: w.rec.ID, N: w.run.N}
 		}},
 		"force-cancel": {"Stop immediately", "danger", "Stopped immediately. Check what it left before the next run.", "run-force-cancel", func(w workspaceRun, _ *site.Form) lifecycle.Event {

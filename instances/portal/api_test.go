@@ -212,7 +212,7 @@ func TestErrors(t *testing.T) {
 		{"protected", "anna", "DELETE", "instances/" + protected, "", 409, "protected", "protected"},
 		{"paused", "ben", "POST", "instances", `{"template":"lab/team"}`, 409, "paused", "moving"},
 		{"empty pool", "anna", "POST", "instances", `{"template":"lab/pool"}`, 409, "pool_empty", "empty"},
-		{"another name", "anna", "POST", "instances", `{"template":"lab/one","name":"second"}`, 409, "exists", "with a different name"},
+		{"another name", "anna", "POST", "instances", `{"template":"lab/one","name":"second"}`, 409, "exists", "its name is different"},
 		{"parameter", "anna", "POST", "instances", `{"template":"lab/vpc","parameters":{"size":"huge"}}`, 422, "invalid", "size"},
 		{"unknown parameter", "anna", "POST", "instances", `{"template":"lab/vpc","parameters":{"x":1}}`, 422, "invalid", "x"},
 		{"name", "anna", "POST", "instances", `{"template":"lab/vpc","name":"a\u0007"}`, 422, "invalid", "name"},

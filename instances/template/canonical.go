@@ -31,7 +31,7 @@ func (t *Template) Canonical() ([]byte, error) {
 		return nil, fmt.Errorf("template %s: %w", t.Name, err)
 	}
 	if len(b) > maxTemplate {
-		return nil, fmt.Errorf("template %s has %d bytes as JSON, at most %d", t.Name, len(b), maxTemplate)
+		return nil, fmt.Errorf("template %s has %d bytes as JSON, the limit is %d", t.Name, len(b), maxTemplate)
 	}
 	return b, nil
 }
@@ -49,7 +49,7 @@ func (t *Template) Digest() (string, error) {
 // ParseCanonical parses the JSON of exactly one template.
 func ParseCanonical(b []byte, known Known) (*Template, error) {
 	if len(b) > maxTemplate {
-		return nil, fmt.Errorf("a template of %d bytes as JSON, at most %d", len(b), maxTemplate)
+		return nil, fmt.Errorf("a template of %d bytes as JSON, the limit is %d", len(b), maxTemplate)
 	}
 	list, err := Parse(b, canonicalName, known)
 	if err != nil {

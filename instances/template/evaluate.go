@@ -54,14 +54,14 @@ func (v *evaluator) evaluateExpr(e hclsyntax.Expression) (cty.Value, error) {
 		return nil
 	})
 	if total > maxValue {
-		return cty.NilVal, fmt.Errorf("values of %d bytes, at most %d", total, maxValue)
+		return cty.NilVal, fmt.Errorf("values of %d bytes, the limit is %d", total, maxValue)
 	}
 	val, diags := e.Value(&v.context)
 	if diags.HasErrors() {
 		return cty.NilVal, firstError(diags)
 	}
 	if n := valueSize(val); n > maxValue {
-		return cty.NilVal, fmt.Errorf("a value of %d bytes, at most %d", n, maxValue)
+		return cty.NilVal, fmt.Errorf("a value of %d bytes, the limit is %d", n, maxValue)
 	}
 	return val, nil
 }

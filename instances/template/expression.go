@@ -55,7 +55,7 @@ func parseExpression(text string, n names) (hclsyntax.Expression, error) {
 
 func parseTree(text string) (hclsyntax.Expression, error) {
 	if len(text) > maxExpression {
-		return nil, fmt.Errorf("an expression of %d bytes, at most %d", len(text), maxExpression)
+		return nil, fmt.Errorf("an expression of %d bytes, the limit is %d", len(text), maxExpression)
 	}
 	tree, diags := syntax.ParseTemplate(text, "")
 	if diags.HasErrors() {

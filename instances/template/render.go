@@ -138,7 +138,7 @@ func (v *evaluator) render(input any) (json.RawMessage, error) {
 		return nil, err
 	}
 	if len(b) > maxResult {
-		return nil, fmt.Errorf("a value of %d bytes, at most %d", len(b), maxResult)
+		return nil, fmt.Errorf("a value of %d bytes, the limit is %d", len(b), maxResult)
 	}
 	return b, nil
 }
@@ -195,7 +195,7 @@ func (v *evaluator) renderMessage(source string) (string, error) {
 		return "", err
 	}
 	if len(message) > maxResult {
-		return "", fmt.Errorf("text of %d bytes, at most %d", len(message), maxResult)
+		return "", fmt.Errorf("text of %d bytes, the limit is %d", len(message), maxResult)
 	}
 	return text.Block(message), nil
 }
@@ -256,7 +256,7 @@ func percentEncode(value string, part hclsyntax.Expression) string {
 // checkURL accepts http and https addresses with a host and without user information.
 func checkURL(address string) error {
 	if len(address) > maxResult {
-		return fmt.Errorf("an address of %d bytes, at most %d", len(address), maxResult)
+		return fmt.Errorf("an address of %d bytes, the limit is %d", len(address), maxResult)
 	}
 	if strings.ContainsFunc(address, func(r rune) bool { return text.Hidden(r) || r == ' ' || r == '\\' }) {
 		return errors.New("a control character, blank or backslash in the address")

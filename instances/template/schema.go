@@ -77,7 +77,7 @@ func (s *Schema) CheckParameters(values map[string]json.RawMessage) (map[string]
 		size += len(name) + len(value)
 	}
 	if size > MaxParameters {
-		return nil, &FieldError{Text: fmt.Sprintf("%d bytes of parameters, at most %d", size, MaxParameters)}
+		return nil, &FieldError{Text: fmt.Sprintf("%d bytes of parameters, the limit is %d", size, MaxParameters)}
 	}
 	out := map[string]json.RawMessage{}
 	decoded := map[string]any{}
@@ -254,7 +254,7 @@ func (b *schemaBuilder) readModule() error {
 		return errors.New("no description; publish it again with okara")
 	}
 	if len(b.module.Inputs) > maxModuleInputs {
-		return fmt.Errorf("%d bytes, at most %d", len(b.module.Inputs), maxModuleInputs)
+		return fmt.Errorf("%d bytes, the limit is %d", len(b.module.Inputs), maxModuleInputs)
 	}
 	var whole struct {
 		Properties map[string]map[string]any `json:"properties"`

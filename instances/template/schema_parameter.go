@@ -183,7 +183,7 @@ func (b *schemaBuilder) checkDefault(p Parameter, property map[string]any, value
 // CheckProperty checks one value, as from a link, against a property of [Schema.JSON].
 func CheckProperty(of json.RawMessage, name string, value json.RawMessage) error {
 	if len(value) > MaxParameters {
-		return &FieldError{jsonPointer(name), fmt.Sprintf("%d bytes, at most %d", len(value), MaxParameters)}
+		return &FieldError{jsonPointer(name), fmt.Sprintf("%d bytes, the limit is %d", len(value), MaxParameters)}
 	}
 	var document struct {
 		Properties map[string]any `json:"properties"`

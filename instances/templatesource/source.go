@@ -83,7 +83,7 @@ func Files(dir string) ([]string, error) {
 		}
 	}
 	if len(names) > maxTemplateFiles {
-		return nil, fmt.Errorf("%s has %d files of templates, at most %d", dir, len(names), maxTemplateFiles)
+		return nil, fmt.Errorf("%s has %d files of templates, the limit is %d", dir, len(names), maxTemplateFiles)
 	}
 	return names, nil
 }

@@ -61,7 +61,7 @@ func (g *Guard) CheckProof(p Proof, right rights.Right) error {
 	if good {
 		return nil
 	}
-	return &Refusal{Status: http.StatusForbidden, Text: "the token for which this address was made is not valid any more, or has lost its right"}
+	return &Refusal{Status: http.StatusForbidden, Text: "the token that this address was created for is no longer valid, or no longer has the right"}
 }
 
 // Proven returns a grant for this right alone, for a request by a signed address instead of a

@@ -17,7 +17,7 @@ func ParseTemplate(s string) (namespace, name string, err error) {
 		return "", "", syntaxError("template", s, "must be NAMESPACE/NAME")
 	}
 	if namespace == TemplateReserved {
-		return "", "", syntaxError("template", s, "the namespace %q is taken", namespace)
+		return "", "", syntaxError("template", s, "the namespace %q is reserved", namespace)
 	}
 	return namespace, name, checkTemplate(namespace, name)
 }

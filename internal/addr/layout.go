@@ -114,7 +114,7 @@ func (l Layout) StateRepo(name string) (string, error) {
 		return "", syntaxError("state name", name, "%s", p)
 	}
 	if strings.HasSuffix(name, RunsSuffix) {
-		return "", syntaxError("state name", name, "the ending %q is taken", RunsSuffix)
+		return "", syntaxError("state name", name, "the suffix %q is reserved", RunsSuffix)
 	}
 	return l.render(KindState, map[string]string{"name": name}), nil
 }

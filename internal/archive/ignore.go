@@ -41,7 +41,7 @@ type rule struct {
 // ignoreBudget is the remaining allowance of the ignore files of one tree.
 type ignoreBudget struct{ files, rules, matching int }
 
-const byDefault = "left out by default: "
+const byDefault = "excluded by default: "
 
 func defaultRules() []rule {
 	var rules []rule
@@ -133,7 +133,7 @@ func (used *ignoreBudget) decidingRule(rules []rule, name string, isDir bool) (r
 			}
 		}
 		if used.matching += r.size * len(text); used.matching > maxMatching {
-			return rule{}, false, fmt.Errorf("%s: matching the ignore rules takes too much work: %w", r.source, ErrTooLarge)
+			return rule{}, false, fmt.Errorf("%s: the ignore rules are too complex to match: %w", r.source, ErrTooLarge)
 		}
 		if r.pattern.MatchString(text) {
 			return r, !r.include, nil // the rule may also include the entry
@@ -156,10 +156,10 @@ func parseRule(line string) (r rule, ok bool, err error) {
 		return rule{}, false, nil
 	}
 	if len(line) > maxRule {
-		return rule{}, false, fmt.Errorf("a rule of %d bytes, at most %d: %w", len(line), maxRule, ErrTooLarge)
+		return rule{}, false, fmt.Errorf("a rule of %d bytes, the limit is %d: %w", len(line), maxRule, ErrTooLarge)
 	}
 	if n := strings.Count(line, "*") + strings.Count(line, "?") + strings.Count(line, "["); n > maxWildcards {
-		return rule{}, false, fmt.Errorf("a rule with %d wildcards, at most %d: %w", n, maxWildcards, ErrTooLarge)
+		return rule{}, false, fmt.Errorf("a rule with %d wildcards, the limit is %d: %w", n, maxWildcards, ErrTooLarge)
 	}
 	r.size = len(line)
 	line, r.include = strings.CutPrefix(line, "!")

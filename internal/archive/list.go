@@ -70,7 +70,7 @@ func List(ctx context.Context, tree fs.FS, o Options) (*Tree, error) {
 			return nil, fmt.Errorf("ignore rule %.80q: %w", line, err)
 		}
 		if ok {
-			r.source = "left out by the caller: " + line
+			r.source = "excluded by the caller: " + line
 			r.dir = "."
 			rules = append(rules, r)
 		}
@@ -294,7 +294,7 @@ func (w *walk) followLink(name string, at *place) (fs.FileInfo, error) {
 	case circle, at.links > maxLinks:
 		return nil, fmt.Errorf("%s: circular symbolic link to %s: %w", name, target, ErrUnsafe)
 	case errors.Is(err, fs.ErrNotExist):
-		w.leaveOut(name, fmt.Sprintf("symbolic link to %s, which is not there", target))
+		w.leaveOut(name, fmt.Sprintf("symbolic link to %s, which does not exist", target))
 		return nil, nil
 	case err != nil: // of os.Root: the link leaves it through another one
 		return nil, fmt.Errorf("%s: symbolic link to %s, which is %w: %w", name, target, ErrOutside, ErrUnsafe)
@@ -387,16 +387,16 @@ func CheckName(name string) error {
 	case !fs.ValidPath(name):
 		return fmt.Errorf("%q: path leads outside the folder: %w", name, ErrUnsafe)
 	case len(name) > maxPath:
-		return fmt.Errorf("%.80q…: a path of %d bytes, at most %d: %w", name, len(name), maxPath, ErrTooLarge)
+		return fmt.Errorf("%.80q…: a path of %d bytes, the limit is %d: %w", name, len(name), maxPath, ErrTooLarge)
 	case strings.Count(name, "/") >= maxDepth:
-		return fmt.Errorf("%.80q…: %d directories deep, at most %d: %w", name, strings.Count(name, "/"), maxDepth-1, ErrTooLarge)
+		return fmt.Errorf("%.80q…: %d directories deep, the limit is %d: %w", name, strings.Count(name, "/"), maxDepth-1, ErrTooLarge)
 	}
 	for element := range strings.SplitSeq(name, "/") {
 		if isDevice(element) {
 			return fmt.Errorf("%q: Windows reads this name as a drive or a device: %w", name, ErrUnsafe)
 		}
 		if len(element) > maxName {
-			return fmt.Errorf("%.80q…: a name of %d bytes, at most %d: %w", element, len(element), maxName, ErrTooLarge)
+			return fmt.Errorf("%.80q…: a name of %d bytes, the limit is %d: %w", element, len(element), maxName, ErrTooLarge)
 		}
 	}
 	return nil
@@ -433,7 +433,7 @@ func (w *walk) addFile(name string, info fs.FileInfo) error {
 	w.out.Bytes += info.Size()
 	switch {
 	case info.Size() > w.limits.FileSize:
-		return fmt.Errorf("%s: %d bytes, at most %d: %w", name, info.Size(), w.limits.FileSize, ErrTooLarge)
+		return fmt.Errorf("%s: %d bytes, the limit is %d: %w", name, info.Size(), w.limits.FileSize, ErrTooLarge)
 	case w.out.Bytes > w.limits.Bytes:
 		return fmt.Errorf("more than %d bytes: %w", w.limits.Bytes, ErrTooLarge)
 	}

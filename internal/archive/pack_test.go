@@ -194,8 +194,8 @@ func TestListLinks(t *testing.T) {
 	}{
 		{"copy>sub/a.tf again>copy", "again copy", "", nil},
 		{"copy>sub deep/er>../sub", "copy/a.tf deep/er/a.tf", "", nil},
-		{"AGENTS.md>CLAUDE.md", "", "AGENTS.md: symbolic link to CLAUDE.md, which is not there", nil},
-		{"sub/README.md>../docs/none.md b>sub/README.md", "", "b: symbolic link to sub/README.md, which is not there", nil},
+		{"AGENTS.md>CLAUDE.md", "", "AGENTS.md: symbolic link to CLAUDE.md, which does not exist", nil},
+		{"sub/README.md>../docs/none.md b>sub/README.md", "", "b: symbolic link to sub/README.md, which does not exist", nil},
 		{"x>" + outside, "", "", archive.ErrUnsafe},
 		{"x>../x", "", "", archive.ErrUnsafe},
 		{"here>. x>here/../secret", "", "", archive.ErrUnsafe},
@@ -207,7 +207,7 @@ func TestListLinks(t *testing.T) {
 		{"up>far/deep/er far/deep/er/top>../../../top.md", "far/deep/er/top up/top", "", nil}, // through a link, but not out
 		{"x>.git/config", "", "x: symbolic link to .git/config, never included: .git*", nil},
 		{"x>.git", "", "x: symbolic link to .git, never included: .git*", nil},
-		{"x>.terraform/a.json", "", "x: symbolic link to .terraform/a.json, left out by default: .terraform/", nil},
+		{"x>.terraform/a.json", "", "x: symbolic link to .terraform/a.json, excluded by default: .terraform/", nil},
 	} {
 		t.Run(tt.links, func(t *testing.T) {
 			dir := t.TempDir()

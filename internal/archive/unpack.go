@@ -101,7 +101,7 @@ func openTar(in *bufio.Reader) (plain io.Reader, err error) {
 	case starts("\x28\xb5\x2f\xfd"):
 		plain, err = zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxWindow))
 	case starts("\xfd7zXZ\x00"):
-		return nil, fmt.Errorf("the archive is a tar.xz; zip, tar, tar.gz, tar.bz2 and tar.zst are read: %w", ErrUnsafe)
+		return nil, fmt.Errorf("tar.xz archives are not supported; use zip, tar, tar.gz, tar.bz2 or tar.zst: %w", ErrUnsafe)
 	case len(start) > tarMagic && string(start[tarMagic:]) == "ustar":
 		plain = in
 	}
@@ -130,11 +130,11 @@ func openZip(r io.ReaderAt, size int64, l Limits) (*zip.Reader, error) {
 	from := &boundedReaderAt{r: r, left: int64(l.Files+l.Dirs) * zipEntry}
 	z, err := zip.NewReader(from, size)
 	if errors.Is(err, ErrTooLarge) {
-		return nil, fmt.Errorf("zip: the list of its entries: %w", err)
+		return nil, fmt.Errorf("zip: reading the list of entries: %w", err)
 	}
 	from.read = true
 	if errors.Is(err, zip.ErrFormat) {
-		return nil, fmt.Errorf("the archive is not a whole zip, tar, tar.gz, tar.bz2 or tar.zst: %w", ErrUnsafe)
+		return nil, fmt.Errorf("the archive is not a complete zip, tar, tar.gz, tar.bz2 or tar.zst: %w", ErrUnsafe)
 	}
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
 		return nil, fmt.Errorf("zip: %v: %w", err, ErrUnsafe)

@@ -199,8 +199,8 @@ func TestUnpackForms(t *testing.T) {
 	}{
 		"tar": {plain, ""}, "tar.zst": {packer.EncodeAll(plain, nil), ""}, "tar.bz2": {bz2, ""},
 		"zip after other bytes": {append([]byte("#!/bin/sh\nexit\n"), zipped...), ""},
-		"tar.xz":                {[]byte("\xfd7zXZ\x00\x00\x04"), "is a tar.xz; zip, tar"},
-		"7z":                    {[]byte("7z\xbc\xaf\x27\x1c\x00\x04"), "is not a whole zip, tar"},
+		"tar.xz":                {[]byte("\xfd7zXZ\x00\x00\x04"), "tar.xz archives are not supported; use zip, tar"},
+		"7z":                    {[]byte("7z\xbc\xaf\x27\x1c\x00\x04"), "is not a complete zip, tar"},
 		"twice":                 {newZip(t, entry{"a", "1", 0}, entry{"./a", "2", 0}), `duplicate entry "a"`},
 		"both":                  {newZip(t, entry{"a/b", "1", 0}, entry{"a", "2", 0}), `duplicate entry "a"`},
 	} {

@@ -49,7 +49,7 @@ func ParseQuery(v url.Values) (Query, error) {
 	for name, to := range map[string]*string{"actor": &q.Actor, "action": &q.Action, "kind": &q.Kind, "address": &q.Address, "decision": &q.Decision, "outcome": &q.Outcome} {
 		*to = strings.TrimSpace(v.Get(name))
 		if len(*to) > maxWord {
-			return q, fmt.Errorf("%s has %d bytes, at most %d", name, len(*to), maxWord)
+			return q, fmt.Errorf("%s has %d bytes, the limit is %d", name, len(*to), maxWord)
 		}
 	}
 	switch what := v.Get("what"); what {

@@ -60,7 +60,7 @@ func checkEvaluated(c Config, dataDir string) error {
 	if string(was) == c.evaluated {
 		return nil
 	}
-	return errors.New("the variables or local values of the backend block changed since init\nhint: pass the -var and -var-file of init, for a saved plan too, or set TF_VAR_NAME; or run init -reconfigure")
+	return errors.New("the variables or local values of the backend block changed since init\nhint: pass the same -var and -var-file as to init, even to apply a saved plan, or set TF_VAR_NAME; or run init -reconfigure")
 }
 
 // saveEvaluated keeps the digest of an init that succeeded.
@@ -175,7 +175,7 @@ func (e *evaluator) askConsole(ctx context.Context, dir, question string, needed
 		return "", errors.New("one of them is sensitive, and backend settings are stored unencrypted")
 	}
 	if strings.Contains(answer, "(known after apply)") {
-		return "", errors.New("one of them has no value, or one of another type; give it by -var, a file of values or TF_VAR_NAME")
+		return "", errors.New("one of them has no value, or one of the wrong type; set it with -var, a .tfvars file or TF_VAR_NAME")
 	}
 	return strings.Trim(answer, `"`), nil
 }
@@ -235,7 +235,7 @@ func (e *evaluator) link(dir string) error {
 func decodeValues(answer string) (map[string]cty.Value, error) {
 	b, err := base64.StdEncoding.DecodeString(answer)
 	if err != nil {
-		return nil, fmt.Errorf("the console answered something else than a value: %w", err)
+		return nil, fmt.Errorf("the console did not return a value: %w", err)
 	}
 	kind, err := ctyjson.ImpliedType(b)
 	if err != nil {

@@ -51,7 +51,7 @@ func (f *overrideFile) tryOnce() (done bool, err error) {
 	case err == nil && bytes.Equal(got, f.text) && f.isCurrent(f.lock):
 		return true, nil
 	case err == nil && len(got) > 0 && f.isCurrent(f.lock):
-		err = fmt.Errorf("another run of okara in this directory uses other backend settings\nhint: wait until it ends")
+		err = fmt.Errorf("another run of okara in this directory uses different backend settings\nhint: wait until it ends")
 	}
 	return false, errors.Join(err, f.lock.Unlock())
 }

@@ -66,19 +66,19 @@ func saveSettings(dir string, getenv func(string) string, settings []Setting) er
 	path := filepath.Join(backendblock.DataDir(dir, getenv), recordName)
 	if len(settings) == 0 {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("forgetting backend settings: %w", err)
+			return fmt.Errorf("deleting stored backend settings: %w", err)
 		}
 		return nil
 	}
 	b, err := json.MarshalIndent(settings, "", "  ")
 	if err != nil {
-		return fmt.Errorf("keeping backend settings: %w", err)
+		return fmt.Errorf("storing backend settings: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("keeping backend settings: %w", err)
+		return fmt.Errorf("storing backend settings: %w", err)
 	}
 	if err := files.Replace(path, append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("keeping backend settings: %w", err)
+		return fmt.Errorf("storing backend settings: %w", err)
 	}
 	return nil
 }

@@ -169,7 +169,7 @@ func TestRunsWithOtherSettings(t *testing.T) {
 			begun = err == nil
 		}
 	}
-	if _, _, err := runScript(t, other, "true"); err == nil || !strings.Contains(err.Error(), "other backend settings") {
+	if _, _, err := runScript(t, other, "true"); err == nil || !strings.Contains(err.Error(), "different backend settings") {
 		t.Errorf("got %v", err)
 	}
 	must.Succeed(t, os.WriteFile(release, nil, 0o644))

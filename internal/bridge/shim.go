@@ -35,7 +35,7 @@ type answer struct {
 
 // loopError returns the error for a program that runs okara instead of a tool.
 func (t Tool) loopError() error {
-	hint := "set the program itself with " + t.programVariable()
+	hint := "set the real program with " + t.programVariable()
 	if other := t.nextOnPath(); other != "" {
 		hint += ", such as " + t.programVariable() + "=" + other
 	}
@@ -111,7 +111,7 @@ func (t Tool) askVersion(ctx context.Context) (answer, error) {
 		err = bad
 	}
 	if err != nil {
-		return a, fmt.Errorf("asking %s for its version: %w", t.Path, err)
+		return a, fmt.Errorf("getting the version of %s: %w", t.Path, err)
 	}
 	return a, nil
 }

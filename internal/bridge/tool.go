@@ -204,7 +204,7 @@ func checkTool(ctx context.Context, t Tool, locks bool) error {
 	}
 	version, err := addr.ParseVersion(answer.Version)
 	if err != nil && locks {
-		return fmt.Errorf("asking %s for its version: %w", t.Path, err)
+		return fmt.Errorf("getting the version of %s: %w", t.Path, err)
 	}
 	if err != nil {
 		return nil // the command itself reports the error

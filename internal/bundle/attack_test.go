@@ -259,7 +259,7 @@ func TestLoadBundleProvesContent(t *testing.T) {
 	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
 	must.Succeed(t, r.Untag(t.Context(), "1.0.0"))
 	report := must.Get(bundle.Load(t.Context(), d, bundleOf(t, source, depottest.VPC()), bundle.LoadOptions{Trusted: true}))(t)
-	if len(report.Conflict) != 1 || !strings.Contains(report.Conflict[0], "not proved to be its content") || slices.Contains(depottest.MustTags(t, r), "1.0.0") {
+	if len(report.Conflict) != 1 || !strings.Contains(report.Conflict[0], "cannot be verified to be its content") || slices.Contains(depottest.MustTags(t, r), "1.0.0") {
 		t.Errorf("%+v, %v", report, depottest.MustTags(t, r))
 	}
 }

@@ -331,7 +331,7 @@ func (l *loader) publishVersion(ctx context.Context, x root, m oci.Manifest, lis
 		l.noteReason(&l.report.Conflict, "%v", err)
 		return nil
 	case errors.Is(err, depot.ErrTaken):
-		l.noteReason(&l.report.Conflict, "%s has another digest now, the bundle has %s", x, x.Digest)
+		l.noteReason(&l.report.Conflict, "%s now has a different digest, the bundle has %s", x, x.Digest)
 		return nil
 	case err == nil:
 		l.markFilled(x)

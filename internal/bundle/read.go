@@ -28,7 +28,7 @@ const (
 )
 
 // ErrCut means that a bundle ends early, for example after an interrupted copy.
-var ErrCut = fmt.Errorf("the file ends too early: %w", oci.ErrCorrupt)
+var ErrCut = fmt.Errorf("the file is truncated: %w", oci.ErrCorrupt)
 
 // File is an open bundle, its blobs located and not checked.
 type File struct {

@@ -71,7 +71,7 @@ func (l *loader) parseRoot(desc oci.Descriptor) (x root, skip bool, err error) {
 		return root{}, false, fmt.Errorf("index.json: %q is not an entry of the catalog: %w", ref.tag, oci.ErrCorrupt)
 	}
 	if !known {
-		return root{}, false, fmt.Errorf("index.json: tag %q of %s is neither a version nor belongs to one: %w", ref.tag, ref.repository, oci.ErrCorrupt)
+		return root{}, false, fmt.Errorf("index.json: tag %q of %s neither is a version nor belongs to one: %w", ref.tag, ref.repository, oci.ErrCorrupt)
 	}
 	r := l.repos[name]
 	if r == nil {
@@ -243,7 +243,7 @@ func (l *loader) wantedRoots(ctx context.Context, roots []root) ([]root, error) 
 			l.before[x.repo] = listing
 		}
 		if edition, err := v.EditionOf().WithEdition(x.Digest.Encoded()); ok && v.Edition() && (err != nil || edition != v) {
-			l.noteReason(&l.report.Refused, "%s is the name of the edition whose digest begins so, and this is %s", x, x.Digest)
+			l.noteReason(&l.report.Refused, "%s names an edition by the beginning of its digest, but this is %s", x, x.Digest)
 			continue
 		}
 		if ok {
@@ -283,7 +283,7 @@ func (l *loader) dropForeign(ctx context.Context, wanted []root, foreign map[str
 			continue
 		}
 		if evidence.IsStatusAhead(x.tag, time.Time{}) {
-			l.noteReason(&l.report.Refused, "%s is in the future; is the clock right?", x)
+			l.noteReason(&l.report.Refused, "%s is in the future; check the clock", x)
 			foreign[x.String()] = true
 			about[x.String()] = x.String()
 			continue

@@ -102,7 +102,7 @@ func blobIntact(ctx context.Context, f *os.File, at int64, d oci.Descriptor) err
 	v := d.Digest.Verifier()
 	n, err := io.Copy(v, oci.Interruptible(ctx, io.NewSectionReader(f, at, d.Size)))
 	if err == nil && (n != d.Size || !v.Verified()) {
-		err = fmt.Errorf("its bytes have another digest: %w", oci.ErrCorrupt)
+		err = fmt.Errorf("its content does not match its digest: %w", oci.ErrCorrupt)
 	}
 	return err
 }

@@ -27,7 +27,7 @@ func (f *Finder) storedCatalog(ctx context.Context, r *oci.Repo) *depot.Catalog 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil {
-		f.log.Warn("search index not readable; rebuilding it", "repository", r.Name(), "error", err)
+		f.log.Warn("search index cannot be read; rebuilding it", "repository", r.Name(), "error", err)
 	}
 	f.loaded = !errors.Is(err, oci.ErrUnavailable)
 	f.mergeStored(stored)

@@ -67,7 +67,7 @@ func (m *lostVersions) addDangling(repository string, v addr.Version, other dige
 func (m *lostVersions) warn(repository string, tags ...string) {
 	for _, tag := range tags {
 		if m.shouldLog(repository + ":" + tag) {
-			m.log.Warn("the registry lists a tag and answers 404 for it; the tag is skipped", "repository", repository, "tag", tag)
+			m.log.Warn("the registry lists a tag but returns 404 for it; the tag is skipped", "repository", repository, "tag", tag)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func dropLost(ctx context.Context, c *Catalog, r *oci.Repo, repository string, l
 				c.lost.removeLost(repository, v, lost)
 				c.lost.blobs.ForgetSize(repository, lost)
 			} else if !errors.Is(err, oci.ErrNotFound) {
-				c.lost.log.Warn("a lost version was not looked for", "repository", repository, "tag", v.Tag(), "error", err)
+				c.lost.log.Warn("searching for a lost version failed", "repository", repository, "tag", v.Tag(), "error", err)
 			}
 		}
 		lost := c.lost.lostIn(repository)[v]

@@ -65,7 +65,7 @@ func (d verdict) refusedVersion(v addr.Version) error {
 	if d.reason == "" {
 		return nil
 	}
-	return newRefused("version %s does not fulfil the policy of this server: %s", v, d.reason)
+	return newRefused("version %s does not meet the policy of this server: %s", v, d.reason)
 }
 
 // policy decides which versions may be served.
@@ -140,7 +140,7 @@ func (p *policy) judgeVersion(ctx context.Context, item addr.Item, repository st
 	}
 	if err != nil {
 		p.checked(item.Kind, "refused")
-		p.log.Warn("a version does not fulfil the policy and is not served",
+		p.log.Warn("a version does not meet the policy and is not served",
 			"repository", repository, "tag", v.Tag(), "digest", manifest.Digest, "reason", err)
 		return verdict{err.Error(), l.lastResign(v)}, nil
 	}

@@ -138,7 +138,7 @@ func (m *manifests) providerVersion(ctx context.Context, repository, typ string,
 		now.Repository = repository
 		now.Meta.Keys = m.readableKeys(repository, v, now.Meta.Keys)
 		if err := m.revoked.Withdraw(&now.Meta); err != nil {
-			m.log.Error("a version has no valid signature any more", "repository", repository, "tag", v.Tag(), "reason", err)
+			m.log.Error("a version no longer has a valid signature", "repository", repository, "tag", v.Tag(), "reason", err)
 		}
 		if has && !now.extendsVersion(old) {
 			m.watch.Moved()

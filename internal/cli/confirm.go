@@ -55,7 +55,7 @@ func (a *App) Confirm(yes bool, question string) error {
 	}
 	in, ok := a.In.(*os.File)
 	if !ok || !IsTerminal(in) {
-		return WithHint(UsageError("cannot ask without a terminal: %s", question), "confirm with --yes")
+		return WithHint(UsageError("cannot prompt without a terminal: %s", question), "confirm with --yes")
 	}
 	fmt.Fprintf(a.Err, "%s? [y/N] ", question)
 	answer, err := ReadLine(in)

@@ -54,7 +54,7 @@ func (a *App) classHint(err error) string {
 	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return "another program has this port: end it, or name another one with --listen; --listen 127.0.0.1:0 takes a free one"
+		return "another program is using this port: stop it, or set another port with --listen; --listen 127.0.0.1:0 picks a free one"
 	case errors.Is(err, envelope.ErrKey):
 		return "set a key that it was encrypted with: " + states.KeyOptions + "; `okara state keys` shows the keys of every version"
 	case errors.Is(err, statebackend.ErrNotState):
@@ -79,7 +79,7 @@ func fileHint(err error) string {
 	case errors.Is(err, signing.ErrPublic):
 		return "use the private key; the public key, with .pub in its name, is for verifying"
 	case errors.Is(err, signing.ErrPrivate):
-		return "name the public key, which has .pub in its name; the private key stays with the signer"
+		return "use the public key, with .pub in its name; the private key stays with the signer"
 	case errors.Is(err, signing.ErrPassphrase):
 		return "set the passphrase with OKARA_KEY_PASSPHRASE or --passphrase-file"
 	case errors.Is(err, bundle.ErrCut):
@@ -144,7 +144,7 @@ func wrongScheme(err error) (hint string, ok bool) {
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return "it speaks http: write http:// before the server's name; for a registry add --plain-http", true
 	case strings.Contains(text, "HTTP request to an HTTPS server"), strings.Contains(text, "HTTP request was sent to HTTPS port"):
-		return "it speaks https: write https:// before the server's name; for a registry leave out --plain-http", true
+		return "it speaks https: write https:// before the server's name; for a registry omit --plain-http", true
 	}
 	return "", false
 }
@@ -175,7 +175,7 @@ func unavailableHint(err error) string {
 	case errors.As(err, &record) && !frontEnd:
 		return "for a registry without TLS add --plain-http"
 	case isAny(err, syscall.ECONNREFUSED):
-		return "nothing listens there; check the port, and that the server runs"
+		return "nothing is listening there; check the port, and that the server is running"
 	case isName && frontEnd:
 		return "check the server's name"
 	case isName && !strings.Contains(name.Name, "."):
@@ -204,9 +204,9 @@ func answerHint(status int, message string) string {
 	case status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
 		return "the registry, or a proxy in front of it, is down or overloaded; retry later"
 	case message != "":
-		return "the server itself failed; retry later; its log says why"
+		return "the server itself failed; retry later; its log shows why"
 	}
-	return "the registry failed and gave no reason; its log says why"
+	return "the registry failed and gave no reason; its log shows why"
 }
 
 func isAny(err error, targets ...error) bool {

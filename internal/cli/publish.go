@@ -176,7 +176,7 @@ func PublishHint(err error) error {
 	case errors.Is(err, depot.ErrManifest):
 		return WithHint(err, "set the provider's protocols with --protocols 5.0, as the manifest would")
 	case errors.Is(err, description.ErrAbsent):
-		return WithHint(err, "add the folder, or include it if --dry-run lists it as left out; --force publishes the files as they are")
+		return WithHint(err, "add the folder, or include it if --dry-run lists it as excluded; --force publishes the files as they are")
 	case errors.Is(err, trust.ErrUnsigned):
 		return WithHint(err, "sign it with --sign-key FILE; `okara keys new` creates a key")
 	case errors.Is(err, signing.ErrNoProvider):

@@ -166,7 +166,7 @@ func (reg *Registries) Named() string {
 func (reg *Registries) Client() (*oci.Client, addr.Layout, error) {
 	where := reg.Named()
 	if where == "" {
-		hint := "name it with --registry HOST[/PREFIX] or the variable OKARA_REGISTRY"
+		hint := "specify it with --registry HOST[/PREFIX] or the variable OKARA_REGISTRY"
 		if reg.Getenv("OKARA_SERVER") != "" {
 			hint = registryAlone
 		}

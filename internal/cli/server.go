@@ -58,17 +58,17 @@ func OpenFrontEnd(reg *Registries, s ServerFlags, progress func(depot.Event)) (*
 	case s.URL == "" && (reg.Registry == "" || s.Both):
 		s.URL = reg.Getenv("OKARA_SERVER")
 		if other := reg.Getenv("OKARA_REGISTRY"); s.URL != "" && other != "" && !s.Both {
-			reg.Note("using the server of OKARA_SERVER, %s, not the registry of OKARA_REGISTRY; --registry %s uses that", s.URL, other)
+			reg.Note("using the server of OKARA_SERVER, %s, not the registry of OKARA_REGISTRY; use --registry %s to access that one", s.URL, other)
 		}
 	}
 	if s.URL == "" {
 		if s.TokenFile != "" || s.Audience != "" {
-			return nil, UsageError("--token-file and --audience are for --server, which is missing")
+			return nil, UsageError("--token-file and --audience require --server")
 		}
 		return nil, nil
 	}
 	if reg.DryRun {
-		return nil, WithHint(UsageError("--dry-run cannot be combined with a server: only the server knows what it would change"), "name the registry behind it with --registry HOST[/PREFIX]")
+		return nil, WithHint(UsageError("--dry-run cannot be combined with a server: only the server knows what it would change"), "specify the registry behind it with --registry HOST[/PREFIX]")
 	}
 	u, err := serverURL(reg, s.URL)
 	if err != nil {

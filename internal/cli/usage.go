@@ -159,7 +159,7 @@ func argWords(cmd *cobra.Command) []string {
 }
 
 // registryAlone is the hint for --server with a command that only works on a registry.
-const registryAlone = "this command asks the registry itself: name the one behind the server with --registry HOST[/PREFIX]; " +
+const registryAlone = "this command accesses the registry directly: specify the one behind the server with --registry HOST[/PREFIX]; " +
 	"list, show, pull, verify, publish, sign, deprecate, yank and audit also work through a server"
 
 // WrongFlag names the flag that the user may have meant.

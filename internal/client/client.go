@@ -234,7 +234,7 @@ type UnreachableError struct {
 }
 
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("%s %s: the server gave no answer: %v", e.Method, e.URL, e.Err)
+	return fmt.Sprintf("%s %s: no response from the server: %v", e.Method, e.URL, e.Err)
 }
 
 func (e *UnreachableError) Unwrap() []error { return []error{oci.ErrUnavailable, e.Err} }

@@ -127,7 +127,7 @@ func (t *through) fetchFromStorage(r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	resp.Body.Close()
-	return refusalResponse(r, resp.StatusCode, "the storage that the front-end redirects to answered "+resp.Status), nil
+	return refusalResponse(r, resp.StatusCode, "the storage that the front-end redirects to returned "+resp.Status), nil
 }
 
 // refusalResponse returns a refusal in the form of registries.

@@ -48,7 +48,7 @@ func PutVersion(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest)
 
 func putNew(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o putOptions) (warnings []string, err error) {
 	if len(v.Tag()) > maxTimedTag {
-		return nil, fmt.Errorf("version %s has %d characters; a version that is published has at most %d, so that it can be recorded: %w", v, len(v.Tag()), maxTimedTag, oci.ErrTooLarge)
+		return nil, fmt.Errorf("version %s has %d characters; a published version may have at most %d, so that it can be recorded: %w", v, len(v.Tag()), maxTimedTag, oci.ErrTooLarge)
 	}
 	before, warnings, err := putVersion(ctx, l, v, m, o)
 	name := v
@@ -252,7 +252,7 @@ func (b *bid) checkRemoved() error {
 		return b.list.conflictWith(b.version, "", "")
 	}
 	if left := bidExpires - time.Now().Add(b.ahead).Sub(evidence.StatusTime(e.Tag)); left > 0 {
-		return fmt.Errorf("%s:%s was removed and taken back; platforms can be added in %s: %w", b.repo, b.version.Tag(), left.Round(time.Second), oci.ErrExists)
+		return fmt.Errorf("%s:%s was removed and restored; platforms can be added in %s: %w", b.repo, b.version.Tag(), left.Round(time.Second), oci.ErrExists)
 	}
 	return nil
 }
@@ -293,7 +293,7 @@ type RivalError struct {
 
 func (e *RivalError) Error() string {
 	return fmt.Sprintf("%s:%s is being published with different content, or an earlier publication did not finish: theirs %s, yours %s; "+
-		"publish theirs again to finish it, or publish another version; an unfinished publication ends after ten minutes", e.Repository, e.Tag, e.Theirs, e.Ours)
+		"publish theirs again to finish it, or publish another version; an unfinished publication expires after ten minutes", e.Repository, e.Tag, e.Theirs, e.Ours)
 }
 
 func (e *RivalError) Unwrap() error { return oci.ErrExists }

@@ -22,7 +22,7 @@ const DocsFile = "docs.tar.gz"
 // takeDocs uses packed documentation if it can be read.
 func (p *ProviderPlan) takeDocs(name string, packed []byte) error {
 	if len(packed) > artifact.MaxProviderDocs {
-		return fmt.Errorf("%s: %d bytes, at most %d: %w", name, len(packed), artifact.MaxProviderDocs, oci.ErrTooLarge)
+		return fmt.Errorf("%s: %d bytes, the limit is %d: %w", name, len(packed), artifact.MaxProviderDocs, oci.ErrTooLarge)
 	}
 	if _, err := description.ReadDocs(bytes.NewReader(packed)); err != nil {
 		return fmt.Errorf("%s: %w", name, err)

@@ -75,7 +75,7 @@ func addedPackages(ctx context.Context, r *oci.Repo, plan *ProviderPlan, stored 
 			return nil, err
 		}
 		if _, listed := plan.sums[have.Filename]; !listed {
-			return nil, fmt.Errorf("%s is already published, and SHA256SUMS lacks it: to extend, the folder has the zips of all platforms: %w", have.Platform, oci.ErrExists)
+			return nil, fmt.Errorf("%s is already published, and SHA256SUMS lacks it: to extend it, the folder must contain the zips of all platforms: %w", have.Platform, oci.ErrExists)
 		}
 		if err := signing.CheckListed(plan.sums, have, zip); err != nil {
 			return nil, fmt.Errorf("%s is already published and cannot change: %w: %w", have.Platform, oci.ErrExists, err)

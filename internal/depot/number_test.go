@@ -256,7 +256,7 @@ func TestUndoOfAllLiftsWhatAllDid(t *testing.T) {
 	must.Succeed(t, depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: 1})))
 	announce(evidence.ActionYank, evidence.AllVersions)
 	warnings := announce(evidence.ActionUnyank, evidence.AllVersions)
-	if got := strings.Join(warnings, "\n"); !strings.Contains(got, "own status kept by 3 versions") || !strings.Contains(got, "1.0.0 1.1.0 1.2.0") {
+	if got := strings.Join(warnings, "\n"); !strings.Contains(got, "3 versions kept their own status") || !strings.Contains(got, "1.0.0 1.1.0 1.2.0") {
 		t.Errorf("warnings: %s", got)
 	}
 	if l := mustVersions(t, d, module.item); len(l.Versions) != 1 || l.Status(l.Versions[0]).Yanked != nil {
@@ -314,7 +314,7 @@ func TestPlusIsNoNumber(t *testing.T) {
 		must.Succeed(t, r.PutTag(t.Context(), tag, m))
 		if l := mustVersions(t, d, module.item); l.Versions[0] != first || l.Hidden[second] != first || len(l.Versions) != 1 {
 			t.Errorf("%v is offered, %v hidden", l.Versions, l.Hidden)
-		} else if w := l.Warnings(); len(w) != 2 || !strings.Contains(w[0], second.String()+" is not offered") || !strings.Contains(w[1], "a cache") {
+		} else if w := l.Warnings(); len(w) != 2 || !strings.Contains(w[0], second.String()+" is not available") || !strings.Contains(w[1], "a cache") {
 			t.Errorf("warnings: %q", w)
 		}
 		first, second = second, first

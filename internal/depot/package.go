@@ -44,7 +44,7 @@ func inspectPackage(ctx context.Context, fsys fs.FS, name, typ string, p addr.Pl
 	k.SHA256 = hexSum(h)
 	at, ok := f.(io.ReaderAt)
 	if !ok {
-		return Package{}, fmt.Errorf("read %s: the file system has no random access", name)
+		return Package{}, fmt.Errorf("read %s: the file system does not support random access", name)
 	}
 	k.H1, err = signing.HashPackage(ctx, at, k.Size, typ, p)
 	if err != nil {

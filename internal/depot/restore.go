@@ -154,7 +154,7 @@ func restoreParts(ctx context.Context, r *oci.Repo, tag string, parts []oci.Desc
 			return nil, err
 		}
 	}
-	return []string{fmt.Sprintf("the registry had lost %d of the parts of %s, which were pushed again; does its garbage collection remove untagged manifests?", len(parts), tag)}, nil
+	return []string{fmt.Sprintf("the registry had lost %d of the parts of %s, which were pushed again; check whether its garbage collection removes untagged manifests", len(parts), tag)}, nil
 }
 
 // readInlined returns a manifest, and blobs, repeated in an index's descriptor.

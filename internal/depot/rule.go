@@ -63,7 +63,7 @@ type refusedError string
 func (e refusedError) Error() string { return string(e) }
 
 // ErrUnproven means that a number was used, and a manifest is not proved to be what it named.
-var ErrUnproven = errors.New("the number was used, and this is not proved to be its content")
+var ErrUnproven = errors.New("the number was used before, and this cannot be verified to be its content")
 
 // Allow returns why a manifest may not be written under a tag, or "". A version may move to an
 // index with all its platforms, or between its editions, whose names stay.
@@ -126,7 +126,7 @@ func (r *VersionRule) allowVersion(ctx context.Context, repo *oci.Repo, it addr.
 	}
 	if err != nil {
 		if edition, err := v.EditionOf().WithEdition(next.Digest.Encoded()); v.Edition() && (err != nil || edition != v) {
-			return refusedError(v.Tag() + " is the name of the edition whose digest begins so, and this is another one")
+			return refusedError(v.Tag() + " names an edition by the beginning of its digest, but this is a different one")
 		}
 		if err := l.checkNumber(ctx, v, next, false); err != nil {
 			return err
@@ -179,7 +179,7 @@ func (r *VersionRule) allowRecord(ctx context.Context, repo *oci.Repo, it addr.I
 		return err
 	}
 	if _, at, _ := parseTime(tag); evidence.IsStatusAhead(tag, time.Time{}) || at.After(time.Now().Add(evidence.MaxStatusAhead)) {
-		return refusedError(tag + " is in the future; is your clock right?")
+		return refusedError(tag + " is in the future; check your clock")
 	}
 	v, says, isRecord := recordOf(tag, next)
 	if !isRecord {

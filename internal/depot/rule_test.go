@@ -58,7 +58,7 @@ func TestVersionRule(t *testing.T) {
 	put(depottest.ModuleRepo, "1.0.0", second, "is already published")
 	put(depottest.ModuleRepo, edition.Tag(), second, "is already published")
 	future := must.Get(depottest.MustVersion(t, "1.0.0").WithEdition(second.Digest.Encoded()))(t)
-	put(depottest.ModuleRepo, future.Tag(), first, "this is another one")
+	put(depottest.ModuleRepo, future.Tag(), first, "this is a different one")
 	put(depottest.ModuleRepo, future.Tag(), second, "")
 	for _, m := range []oci.Manifest{first, second} { // editions of an edition
 		put(depottest.ModuleRepo, must.Get(future.WithEdition(m.Digest.Encoded()))(t).Tag(), m, "")
@@ -184,9 +184,9 @@ func TestVersionRuleKeepsRecords(t *testing.T) {
 	forged := module
 	forged.Tar = second.Tar
 	forged.Zip = second.Zip
-	put(depottest.ModuleRepo, "1.0.0", must.Get(artifact.NewModule(forged))(t), "not proved to be its content")
+	put(depottest.ModuleRepo, "1.0.0", must.Get(artifact.NewModule(forged))(t), "cannot be verified to be its content")
 	forged.Tar = module.Tar
-	put(depottest.ModuleRepo, "1.0.0", must.Get(artifact.NewModule(forged))(t), "not proved to be its content")
+	put(depottest.ModuleRepo, "1.0.0", must.Get(artifact.NewModule(forged))(t), "cannot be verified to be its content")
 	module.Annotations = map[string]string{artifact.AnnRevision: "2"}
 	put(depottest.ModuleRepo, "1.0.0", must.Get(artifact.NewModule(module))(t), "")
 	l := mustVersions(t, d, depottest.VPC().Item())
@@ -235,7 +235,7 @@ func TestVersionRuleKeepsRecords(t *testing.T) {
 		}
 	}
 	put(depottest.ProviderRepo, "1.2.3", must.Get(oci.NewIndex(lying))(t), "is already published")
-	put(depottest.ProviderRepo, "1.2.3", must.Get(artifact.NewProviderIndex(addr.KindProvider, depottest.DNS(), index, metadata))(t), "not proved to be its content")
+	put(depottest.ProviderRepo, "1.2.3", must.Get(artifact.NewProviderIndex(addr.KindProvider, depottest.DNS(), index, metadata))(t), "cannot be verified to be its content")
 	announce := func(action string) {
 		must.GetBoth(d.Announce(ctx, depottest.DNS().Item(), depot.Announcement{Action: action, Version: "1.2.3", DeleteTag: true}))(t)
 	}

@@ -173,7 +173,7 @@ func keptWarning(l *Listing, action string) []string {
 		return nil
 	}
 	versions := slices.SortedFunc(maps.Keys(own), addr.Version.Compare)
-	return []string{fmt.Sprintf("own status kept by %s: %s; undo it for each", text.Plural(len(own), "version"), text.Excerpt(fmt.Sprint(versions)))}
+	return []string{fmt.Sprintf("%s kept their own status: %s; undo it for each", text.Plural(len(own), "version"), text.Excerpt(fmt.Sprint(versions)))}
 }
 
 // withdrawVersion yanks a version, then removes its tag. The event records what it named, to be
@@ -211,7 +211,7 @@ func withdrawVersion(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (
 	switch {
 	case err != nil:
 	case time.Since(begun) > bidValid: // see checkRemoved
-		err = fmt.Errorf("%s:%s is yanked, and keeps its tag, because that took more than %s; repeat the command", r, v.Tag(), bidValid)
+		err = fmt.Errorf("%s:%s is yanked, but keeps its tag, because removing it took more than %s; repeat the command", r, v.Tag(), bidValid)
 	default:
 		err = r.Untag(ctx, v.Tag())
 	}
@@ -237,7 +237,7 @@ func awaitExtended(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manif
 			return m, err
 		}
 	}
-	return m, fmt.Errorf("%s:%s is yanked, and keeps its tag, because somebody adds platforms to it, or was killed while doing so; repeat the command, at the latest in %s: %w", r, v.Tag(), bidExpires, oci.ErrExists)
+	return m, fmt.Errorf("%s:%s is yanked, but keeps its tag, because someone is adding platforms to it, or was interrupted while doing so; repeat the command after at most %s: %w", r, v.Tag(), bidExpires, oci.ErrExists)
 }
 
 // A publish time is the tag okara-time-<13 digits, Unix milliseconds>-<version tag>, in the list

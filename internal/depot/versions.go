@@ -257,7 +257,7 @@ func (l *Listing) now() time.Time {
 // Warnings returns what a reader should know: what is not offered, and that a cache answered.
 func (l *Listing) Warnings() (out []string) {
 	for _, v := range slices.SortedFunc(maps.Keys(l.Hidden), addr.Version.Compare) {
-		out = append(out, fmt.Sprintf("version %s is not offered: %s", v, l.whyHidden(v)))
+		out = append(out, fmt.Sprintf("version %s is not available: %s", v, l.whyHidden(v)))
 	}
 	return append(out, l.WarnCached()...)
 }
@@ -271,7 +271,7 @@ func (l *Listing) WarnCached() []string {
 	if !l.Cached {
 		return nil
 	}
-	return []string{"a cache of the registry answered: a version that was withdrawn since appears without its mark; ask the registry behind it"}
+	return []string{"the response came from a cache of the registry: a version withdrawn since then still appears as available; query the registry behind it"}
 }
 
 // withTags returns the list with these tags, reading new events, future ones when due.
@@ -332,7 +332,7 @@ func (l *Listing) NoVersion(v addr.Version) error {
 		return err
 	}
 	if _, hidden := l.Hidden[v]; hidden {
-		return fmt.Errorf("version %s of %s is not offered: %s: %w", v, l.Repository, l.whyHidden(v), oci.ErrNotFound)
+		return fmt.Errorf("version %s of %s is not available: %s: %w", v, l.Repository, l.whyHidden(v), oci.ErrNotFound)
 	}
 	return fmt.Errorf("%s has no version %s, the newest is %s: %w", l.Repository, v, l.Versions[0], oci.ErrNotFound)
 }

@@ -202,7 +202,7 @@ func EncodeDescription(d artifact.ModuleDescription) ([]byte, error) {
 	}
 	d.Diagnostics = nil
 	if b, err = canonicalJSON(d); err == nil && len(b) > MaxDescription {
-		return nil, fmt.Errorf("the description of the module has %d bytes, at most %d: %w", len(b), MaxDescription, oci.ErrTooLarge)
+		return nil, fmt.Errorf("the description of the module has %d bytes, the limit is %d: %w", len(b), MaxDescription, oci.ErrTooLarge)
 	}
 	return b, err
 }

@@ -98,7 +98,7 @@ func (v *Module) parseSource(name string) (*hcl.File, hcl.Diagnostics, error) {
 		return nil, nil, err
 	}
 	if info.Size() > maxConfiguration {
-		return nil, nil, fmt.Errorf("%s has %d bytes, at most %d are read", name, info.Size(), maxConfiguration)
+		return nil, nil, fmt.Errorf("%s has %d bytes, the limit is %d", name, info.Size(), maxConfiguration)
 	}
 	src, err := fs.ReadFile(v.tree, name)
 	if err != nil {

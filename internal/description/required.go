@@ -109,16 +109,16 @@ func (w *requirements) addCall(dir string, call *tfconfig.ModuleCall) error {
 		known = known && dir == "."
 	}
 	if !known {
-		w.to.Unknown = append(w.to.Unknown, fmt.Sprintf("%s: the providers that it needs are unknown, since its source %s depends on more than defaults, locals and .tfvars files", at, call.Source))
+		w.to.Unknown = append(w.to.Unknown, fmt.Sprintf("%s: the providers that it needs are unknown, because its source %s depends on more than defaults, locals and .tfvars files", at, call.Source))
 		return nil
 	}
 	for _, target := range w.view.calledFolders(dir, source) {
 		if !fs.ValidPath(target) {
-			w.to.Notes = append(w.to.Notes, fmt.Sprintf("%s uses %s, which is outside: the providers that it needs are not known here", at, source))
+			w.to.Notes = append(w.to.Notes, fmt.Sprintf("%s uses %s, which is outside the folder: the providers that it needs are unknown", at, source))
 			continue
 		}
 		if isDynamic(call.Source) {
-			w.to.Notes = append(w.to.Notes, fmt.Sprintf("%s uses %s by the defaults, locals and .tfvars files here: other values may need other providers", at, source))
+			w.to.Notes = append(w.to.Notes, fmt.Sprintf("%s uses %s, as determined by the defaults, locals and .tfvars files here: other values may require other providers", at, source))
 		}
 		if err := w.addModuleOf(target); err != nil {
 			return err

@@ -74,8 +74,8 @@ func required(t *testing.T, tree fstest.MapFS) []string {
 // TestRequiredProvidersOfDynamicSources checks which child a source chooses that depends on
 // variables, which OpenTofu has since 1.8 and Terraform, for constant ones, since 1.15.
 func TestRequiredProvidersOfDynamicSources(t *testing.T) {
-	const chosen = `main.tf:1: module "m" uses ./kinds/%s by the defaults, locals and .tfvars files here: other values may need other providers`
-	const unknown = `main.tf:1: module "m": the providers that it needs are unknown, since its source %s depends on more than defaults, locals and .tfvars files`
+	const chosen = `main.tf:1: module "m" uses ./kinds/%s, as determined by the defaults, locals and .tfvars files here: other values may require other providers`
+	const unknown = `main.tf:1: module "m": the providers that it needs are unknown, because its source %s depends on more than defaults, locals and .tfvars files`
 	provider := func(name string) string {
 		return fmt.Sprintf("registry.opentofu.org/hashicorp/%s \"\" kinds/%s", name, name)
 	}
@@ -91,7 +91,7 @@ func TestRequiredProvidersOfDynamicSources(t *testing.T) {
 		{"no value", `"./kinds/${var.kind}"`, `variable "kind" {}`, "", []string{fmt.Sprintf(unknown, "./kinds/${var.kind}")}},
 		{"a function", `lower(var.kind)`, "variable \"kind\" {\n default = \"./KINDS/dns\"\n}", "", []string{fmt.Sprintf(unknown, "${lower(var.kind)}")}},
 		{"a local value of another", `local.a`, "locals {\n a = local.b\n b = \"./kinds/dns\"\n}", "", []string{fmt.Sprintf(unknown, "${local.a}")}},
-		{"outside", `"../kinds"`, "", "", []string{`main.tf:1: module "m" uses ../kinds, which is outside: the providers that it needs are not known here`}},
+		{"outside", `"../kinds"`, "", "", []string{`main.tf:1: module "m" uses ../kinds, which is outside the folder: the providers that it needs are unknown`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -154,7 +154,7 @@ func (c *Counter) Run(ctx context.Context) {
 		wait := countEvery
 		err := errors.Join(c.save(ctx), c.readCounts(ctx))
 		if err != nil && ctx.Err() == nil {
-			c.log.Warn("downloads are not counted at this moment", "error", err)
+			c.log.Warn("downloads are currently not counted", "error", err)
 		}
 		if errors.Is(err, oci.ErrUnavailable) {
 			wait = countRetry

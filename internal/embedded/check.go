@@ -80,12 +80,12 @@ func (c *checks) checkFile(name, digest string) error {
 	}
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
-		c.log.Error("a blob of the embedded registry cannot be read", "digest", "sha256:"+digest, "file", name, "error", err)
+		c.log.Error("a blob of the built-in registry cannot be read", "digest", "sha256:"+digest, "file", name, "error", err)
 		return fmt.Errorf("sha256:%s: %w", digest, errors.Join(ErrDamaged, err))
 	}
 	whole := hex.EncodeToString(h.Sum(nil)) == digest
 	if !whole {
-		c.log.Error("a blob of the embedded registry is damaged", "digest", "sha256:"+digest, "file", name, "size", info.Size())
+		c.log.Error("a blob of the built-in registry is damaged", "digest", "sha256:"+digest, "file", name, "size", info.Size())
 	}
 	c.addChecked(digest, checked{info, whole})
 	return damageError(digest, whole)

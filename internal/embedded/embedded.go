@@ -192,6 +192,6 @@ func (f forward) Fire(e *logrus.Entry) error {
 			attrs = append(attrs, slog.Any(key, v))
 		}
 	}
-	f.l.LogAttrs(context.Background(), level, "embedded registry", attrs...)
+	f.l.LogAttrs(context.Background(), level, "built-in registry", attrs...)
 	return nil
 }

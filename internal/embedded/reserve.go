@@ -139,7 +139,7 @@ func (r *reserve) refill(free int64) int64 {
 	}
 	if r.warned && r.have == r.size && free >= headroom {
 		r.warned = false
-		r.log.Info("the disk of the embedded registry has room again", "folder", r.dir, "free", free)
+		r.log.Info("the disk of the built-in registry has space again", "folder", r.dir, "free", free)
 	}
 	return free
 }

@@ -82,7 +82,7 @@ type wrap struct {
 // Seal encrypts plain, bound to aad, and returns annotations for Open. All keys must wrap.
 func (e *Envelope) Seal(ctx context.Context, plain, aad []byte) ([]byte, map[string]string, error) {
 	if len(e.seal) == 0 {
-		return nil, nil, errors.New("seal: no key is configured")
+		return nil, nil, errors.New("encrypt: no key is configured")
 	}
 	dataKey := make([]byte, dataKeySize)
 	rand.Read(dataKey) // never fails, see crypto/rand
@@ -90,17 +90,17 @@ func (e *Envelope) Seal(ctx context.Context, plain, aad []byte) ([]byte, map[str
 	for _, k := range e.seal {
 		wrapped, err := k.wrap(ctx, dataKey)
 		if err != nil {
-			return nil, nil, fmt.Errorf("seal: wrap the data key with %s: %w", k.id, err)
+			return nil, nil, fmt.Errorf("encrypt: wrap the data key with %s: %w", k.id, err)
 		}
 		wraps = append(wraps, wrap{Key: k.id, Wrapped: wrapped})
 	}
 	list, err := json.Marshal(wraps)
 	if err != nil {
-		return nil, nil, fmt.Errorf("seal: %w", err)
+		return nil, nil, fmt.Errorf("encrypt: %w", err)
 	}
 	aead, err := newGCM(dataKey)
 	if err != nil {
-		return nil, nil, fmt.Errorf("seal: %w", err)
+		return nil, nil, fmt.Errorf("encrypt: %w", err)
 	}
 	sealed := make([]byte, prefixSize+nonceSize, len(plain)+overhead)
 	copy(sealed, magic)
@@ -113,31 +113,31 @@ func (e *Envelope) Seal(ctx context.Context, plain, aad []byte) ([]byte, map[str
 // Open decrypts what Seal made. The error is ErrKey, ErrSealed, or a key service's.
 func (e *Envelope) Open(ctx context.Context, sealed []byte, annotations map[string]string, aad []byte) ([]byte, error) {
 	if f := annotations[AnnotationFormat]; f != format {
-		return nil, fmt.Errorf("open: unknown envelope format %q: %w", f, ErrSealed)
+		return nil, fmt.Errorf("decrypt: unknown envelope format %q: %w", f, ErrSealed)
 	}
 	if err := checkLength(sealed); err != nil {
-		return nil, fmt.Errorf("open: %w", err)
+		return nil, fmt.Errorf("decrypt: %w", err)
 	}
 	dataKey, err := e.unwrap(ctx, annotations[AnnotationWraps])
 	if err != nil {
-		return nil, fmt.Errorf("open: %w", err)
+		return nil, fmt.Errorf("decrypt: %w", err)
 	}
 	aead, err := newGCM(dataKey)
 	if err != nil {
-		return nil, fmt.Errorf("open: %w: %w", err, ErrSealed)
+		return nil, fmt.Errorf("decrypt: %w: %w", err, ErrSealed)
 	}
 	nonce := sealed[prefixSize : prefixSize+nonceSize]
 	text := sealed[prefixSize+nonceSize:]
 	plain, err := aead.Open(nil, nonce, text, boundData(sealed, aad))
 	if err != nil {
-		return nil, fmt.Errorf("open: the data was modified, or belongs to another repository, workspace or version: %w", ErrSealed)
+		return nil, fmt.Errorf("decrypt: the data was modified, or belongs to another repository, workspace or version: %w", ErrSealed)
 	}
 	return plain, nil
 }
 
 func checkLength(sealed []byte) error {
 	if len(sealed) < overhead || !bytes.HasPrefix(sealed, []byte(magic)) {
-		return fmt.Errorf("%d bytes without the header of a sealed text: %w", len(sealed), ErrSealed)
+		return fmt.Errorf("%d bytes without the header of an encrypted text: %w", len(sealed), ErrSealed)
 	}
 	want := binary.BigEndian.Uint64(sealed[len(magic):])
 	if have := uint64(len(sealed) - overhead); have != want {

@@ -29,7 +29,7 @@ func removeFolder(dir string, sleep func(time.Duration)) error {
 		sleep(pause)
 	}
 	if err != nil {
-		return fmt.Errorf("the temporary folder %s is left: %w", dir, err)
+		return fmt.Errorf("the temporary folder %s was not removed: %w", dir, err)
 	}
 	return nil
 }

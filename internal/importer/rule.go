@@ -47,7 +47,7 @@ func (im *kubeImport) bindingRule(d openDepot, o *kubeObject) any {
 		o.noteComment("more than %d rights: create another rule for the rest", maxOpenNames)
 	}
 	if len(spec.Allow) == 0 {
-		o.noteComment("it gives nothing")
+		o.noteComment("it grants nothing")
 		return nil
 	}
 	o.noteComment("rules are cumulative: in OpenDepot the first match in alphabetical order wins")

@@ -90,7 +90,7 @@ func AddJob(ctx context.Context, r *oci.Repo, j Recorded) (added bool, err error
 		size += len(k) + len(v)
 	}
 	if size > maxJob {
-		return false, fmt.Errorf("job of %d bytes, at most %d: %w", size, maxJob, oci.ErrTooLarge)
+		return false, fmt.Errorf("job of %d bytes, the limit is %d: %w", size, maxJob, oci.ErrTooLarge)
 	}
 	annotations := map[string]string{annJobID: j.ID, annJobKind: j.Kind, annJobTime: j.Time.UTC().Format(time.RFC3339Nano)}
 	for k, v := range j.Data {
@@ -125,7 +125,7 @@ func EndJob(ctx context.Context, r *oci.Repo, id string, e End) error {
 func BeginTry(ctx context.Context, r *oci.Repo, id string, n int, at time.Time) (bool, error) {
 	begun, err := putTry(ctx, r, tryTagPrefix, id, n, at)
 	if err != nil {
-		return false, fmt.Errorf("record try %d of a job in %s: %w", n, r, err)
+		return false, fmt.Errorf("record attempt %d of a job in %s: %w", n, r, err)
 	}
 	return begun, nil
 }
@@ -133,7 +133,7 @@ func BeginTry(ctx context.Context, r *oci.Repo, id string, n int, at time.Time) 
 // endTry records that a try returned without ending the job.
 func endTry(ctx context.Context, r *oci.Repo, id string, n int, at time.Time) error {
 	if _, err := putTry(ctx, r, backTagPrefix, id, n, at); err != nil {
-		return fmt.Errorf("record the end of try %d of a job in %s: %w", n, r, err)
+		return fmt.Errorf("record the end of attempt %d of a job in %s: %w", n, r, err)
 	}
 	return nil
 }

@@ -115,7 +115,7 @@ type openJob struct {
 // elsewhereError means that a try began in another process and may still run.
 type elsewhereError struct{ until time.Time }
 
-func (e *elsewhereError) Error() string { return "another try may still run" }
+func (e *elsewhereError) Error() string { return "another attempt may still be running" }
 
 // New returns a queue, which is idle until [Queue.Run].
 func New(o Options) *Queue {

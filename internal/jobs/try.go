@@ -31,7 +31,7 @@ func (q *Queue) tryJob(ctx context.Context, tag string, j *openJob) {
 		delay := min(firstDelay<<j.retries, maxDelay)
 		j.due = q.now().Add(delay)
 		j.retries = min(j.retries+1, maxRetries)
-		log.Warn("queue: job will be tried again", "in", delay.String(), "error", err)
+		log.Warn("queue: job will be retried", "in", delay.String(), "error", err)
 	}
 	q.countStates()
 	q.mu.Unlock()
@@ -85,7 +85,7 @@ func (q *Queue) beginTry(ctx context.Context, j *openJob) error {
 
 // parkJob ends a job that will not be retried automatically.
 func (q *Queue) parkJob(ctx context.Context, j *openJob) (again bool, err error) {
-	end := End{Failed: true, Parked: true, Time: q.now(), Result: fmt.Sprintf("parked: the server ended during each of %d tries", j.losses)}
+	end := End{Failed: true, Parked: true, Time: q.now(), Result: fmt.Sprintf("parked: the server stopped during each of %d attempts", j.losses)}
 	if err := EndJob(ctx, q.repo, j.id, end); err != nil {
 		return true, err
 	}

@@ -20,7 +20,7 @@ import (
 func (r *root) verifyLogged(chains [][]*x509.Certificate) error {
 	proofs, without, err := splitProofs(chains[0][0].RawTBSCertificate)
 	if err != nil {
-		return errors.New("it has no proof of a certificate log")
+		return errors.New("it has no proof from a certificate log")
 	}
 	for !proofs.Empty() {
 		var proof, id, extensions, signature cryptobyte.String
@@ -39,7 +39,7 @@ func (r *root) verifyLogged(chains [][]*x509.Certificate) error {
 			}
 		}
 	}
-	return errors.New("no certificate log of the trust root has it")
+	return errors.New("it is in no certificate log of the trust root")
 }
 
 // signedByLog is what a log signs of a certificate before the log's signatures are in it (RFC 6962, 3.2).
@@ -72,7 +72,7 @@ func splitProofs(tbs []byte) (proofs cryptobyte.String, without []byte, err erro
 	}
 	_, err = asn1.Unmarshal(all[i].Value, &octets)
 	if list := cryptobyte.String(octets); err != nil || !list.ReadUint16LengthPrefixed(&proofs) {
-		return nil, nil, errors.New("no list")
+		return nil, nil, errors.New("it is not a list")
 	}
 	kept, err := asn1.Marshal(slices.DeleteFunc(all, isProof))
 	last := &fields[len(fields)-1]

@@ -41,7 +41,7 @@ func (r *root) verifyEntry(e *entry, s Signature) (at time.Time, err error) {
 	i := slices.IndexFunc(r.Logs, func(l logKey) bool { return bytes.Equal(l.ID.KeyID, e.Log.KeyID) })
 	promise := e.Promise.SignedEntryTimestamp
 	if i < 0 || e.Proof == nil && len(promise) == 0 {
-		return at, errors.New("an entry of a log that is not in the trust root, or proves nothing")
+		return at, errors.New("the log of an entry is not in the trust root, or the entry has no proof")
 	}
 	if err := checkEntry(e.Body, s); err != nil {
 		return at, err
@@ -81,7 +81,7 @@ func (e *entry) checkInclusion(log *logKey) error {
 	hash, err := tlog.ParseHash(lines[2])
 	for _, h := range e.Proof.Hashes {
 		if len(h) != tlog.HashSize {
-			return errors.New("the proof of inclusion is none")
+			return errors.New("the proof of inclusion is invalid")
 		}
 		proof = append(proof, tlog.Hash(h))
 	}
@@ -132,13 +132,13 @@ func checkEntry(body []byte, s Signature) error {
 		about, digest = sha256.Sum256(s.Envelope), hex.EncodeToString(in.HashedRekordV002.Data.Digest)
 		signature, der = in.HashedRekordV002.Signature.Content, in.HashedRekordV002.Signature.Verifier.X509Certificate.RawBytes
 	default:
-		return fmt.Errorf("an entry of kind %q is not read", kind)
+		return fmt.Errorf("log entries of kind %q are not supported", kind)
 	}
 	if block, _ := pem.Decode(text); block != nil {
 		der = block.Bytes
 	}
 	if digest != hex.EncodeToString(about[:]) || !bytes.Equal(signature, s.Bytes) || !bytes.Equal(der, s.leaf.Raw) {
-		return errors.New("the entry of the log is about another signature")
+		return errors.New("the log entry is for another signature")
 	}
 	return nil
 }
@@ -150,19 +150,19 @@ func (r *root) verifyTimestamp(response, signature []byte) (at time.Time, err er
 		return at, err
 	}
 	if !stamp.HashAlgorithm.Available() || stamp.HashAlgorithm.Size() < sha256.Size {
-		return at, errors.New("timestamp with a weak hash")
+		return at, errors.New("the timestamp uses a weak hash")
 	}
 	h := stamp.HashAlgorithm.New()
 	h.Write(signature)
 	if !bytes.Equal(h.Sum(nil), stamp.HashedMessage) {
-		return at, errors.New("timestamp of another signature")
+		return at, errors.New("the timestamp is for another signature")
 	}
 	for i := range r.Clocks {
 		if r.Clocks[i].verifyToken(stamp.RawToken, stamp.Time) == nil {
 			return stamp.Time, nil
 		}
 	}
-	return at, errors.New("timestamp of an authority that is not in the trust root")
+	return at, errors.New("the authority of the timestamp is not in the trust root")
 }
 
 func (a *authority) verifyToken(token []byte, at time.Time) error {
@@ -175,7 +175,7 @@ func (a *authority) verifyToken(token []byte, at time.Time) error {
 		return err
 	}
 	if p7.GetOnlySigner() == nil || a.Chain[0].IsCA {
-		return errors.New("not signed by one authority alone")
+		return errors.New("not signed by exactly one authority")
 	}
 	_, err = a.verifyChain(a.Chain[0], at, x509.ExtKeyUsageTimeStamping)
 	return err

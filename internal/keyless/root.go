@@ -60,7 +60,7 @@ func (c *chain) UnmarshalJSON(b []byte) (err error) {
 			doc.RawBytes = append(doc.RawBytes, next.RawBytes...)
 		}
 		if *c, err = x509.ParseCertificates(doc.RawBytes); err == nil && len(*c) != max(1, len(doc.Certificates)) {
-			err = errors.New("not one certificate each")
+			err = errors.New("expected one certificate each")
 		}
 	}
 	return err
@@ -73,7 +73,7 @@ func parseRoot(b []byte) (*root, error) {
 	}
 	empty := func(a authority) bool { return len(a.Chain) == 0 }
 	if !strings.HasPrefix(r.MediaType, "application/vnd.dev.sigstore.trustedroot") || len(r.Authorities) == 0 || slices.ContainsFunc(slices.Concat(r.Authorities, r.Clocks), empty) {
-		return nil, errors.New("not a trust root of Sigstore with certificates of authorities")
+		return nil, errors.New("not a Sigstore trust root with certificate authorities")
 	}
 	for _, l := range slices.Concat(r.Logs, r.CertLogs) {
 		if _, err := x509.ParsePKIXPublicKey(l.Key.RawBytes); err != nil {

@@ -33,9 +33,9 @@ func ReadTrust(file string, identities []string, issuer string) (*Trust, error) 
 	case file == "" && len(identities) == 0 && issuer == "":
 		return nil, nil
 	case file == "" || len(identities) == 0 || issuer == "":
-		return nil, errors.New("a certificate's identity, its issuer and the trust root go together")
+		return nil, errors.New("the identity of a certificate, its issuer and the trust root must be set together")
 	case slices.ContainsFunc(identities, everybody):
-		return nil, errors.New("a certificate's identity of * alone accepts everybody")
+		return nil, errors.New("the certificate identity * would accept everyone")
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -77,7 +77,7 @@ func (t *Trust) Verify(s Signature) (string, error) {
 	}
 	certificates := slices.Concat(m.Certificate, m.Chain)
 	if len(certificates) == 0 || len(m.Entries) > maxProofs || len(m.Timestamps.RFC3161) > maxProofs {
-		return "", fmt.Errorf("bundle without certificate, or with more than %d proofs", maxProofs)
+		return "", fmt.Errorf("the bundle has no certificate, or more than %d proofs", maxProofs)
 	}
 	s.leaf = certificates[0]
 	// Who signed comes first, by the least work: the rest costs what the signer makes it cost.
@@ -110,7 +110,7 @@ func (t *Trust) Verify(s Signature) (string, error) {
 		keep(t.root.verifyTimestamp(stamp.SignedTimestamp, s.Bytes))
 	}
 	if !logged || len(times) == 0 {
-		return "", errors.Join(append(reasons, errors.New("no log of the trust root has the signature, or none and no timestamp says when it was made"))...)
+		return "", errors.Join(append(reasons, errors.New("no log or timestamp authority of the trust root confirms when the signature was created"))...)
 	}
 	for _, at := range times {
 		if err := t.root.verifyCertificate(s.leaf, at); err != nil {

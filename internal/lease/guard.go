@@ -36,7 +36,7 @@ func Guard(p *os.Process, lease func() (age, ttl time.Duration), failed func(err
 				_ = p.Kill() // the process may have ended meanwhile, which Wait reports
 			case !interrupted:
 				interrupted = true // once: the tools take a second interrupt as "stop at once"
-				failed(fmt.Errorf("no sign of life of the lock reached the registry for %s of %s (lock_ttl), and the tool was stopped before others may take the lock over: %w", age.Round(time.Second), ttl, statebackend.ErrLockLost))
+				failed(fmt.Errorf("the lock could not be renewed in the registry for %s of %s (lock_ttl), so the tool was stopped before others may take over the lock: %w", age.Round(time.Second), ttl, statebackend.ErrLockLost))
 				_ = p.Signal(os.Interrupt)
 			}
 		}

@@ -102,7 +102,7 @@ func (f *filler) publishModules(ctx context.Context) error {
 
 // publishProvider publishes packages without a real provider, signed with a key that is not stored.
 func (f *filler) publishProvider(ctx context.Context) error {
-	key, err := signing.NewKey(signing.KeyOptions{Name: "Sample, gone when the server ends", ECC: true})
+	key, err := signing.NewKey(signing.KeyOptions{Name: "Sample, deleted when the server stops", ECC: true})
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ const lifetime = 24 * time.Hour
 func Write(dir string, o Options) (*Server, error) {
 	s := &Server{Config: filepath.Join(dir, "okara.hcl"), launches: o.Tool != ""}
 	var text strings.Builder
-	fmt.Fprintf(&text, "# A sample, gone when the server ends.\nmcp     = true\nstorage = %q\n", filepath.Join(dir, "data"))
+	fmt.Fprintf(&text, "# A sample, deleted when the server stops.\nmcp     = true\nstorage = %q\n", filepath.Join(dir, "data"))
 	for _, p := range sampleAccounts() {
 		var scopes []rights.Scope
 		for _, scope := range p.scopes {

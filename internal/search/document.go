@@ -42,7 +42,7 @@ func EncodeEntries(entries []Entry) ([]byte, error) {
 // DecodeEntries decodes entry by entry, so that damage costs no memory beyond the bounds.
 func DecodeEntries(document []byte) ([]Entry, error) {
 	if len(document) > MaxDocument {
-		return nil, fmt.Errorf("the index has %d bytes, at most %d", len(document), MaxDocument)
+		return nil, fmt.Errorf("the index has %d bytes, the limit is %d", len(document), MaxDocument)
 	}
 	d := json.NewDecoder(bytes.NewReader(document))
 	if err := expectTokens(d, json.Delim('{'), "schemaVersion"); err != nil {

@@ -143,11 +143,11 @@ func (s *Settings) checkOpen(policy *access.Policy) error {
 	}
 	if !netaddr.IsLoopback(host) {
 		return &syntax.SettingError{Err: fmt.Errorf("%s is reachable from other machines, and no setting grants access\n"+
-			"hint: give --token-file FILE, or --anonymous-read for a public server, or listen on 127.0.0.1", s.Listen)}
+			"hint: set --token-file FILE, or --anonymous-read for a public server, or listen on 127.0.0.1", s.Listen)}
 	}
 	if at := s.Claim.Runs; at != nil {
 		return syntax.WrongAt(*at, errors.New("no setting restricts access: every caller could publish modules, which run here\n"+
-			"hint: give --token-file FILE, or set anonymous = []"))
+			"hint: set --token-file FILE, or anonymous = []"))
 	}
 	policy.Anonymous = rights.AnonymousAll()
 	policy.AnyToken = true

@@ -174,7 +174,7 @@ func whileHeld(ctx context.Context, lock *statebackend.Lock) (context.Context, f
 			case <-t.C:
 			}
 			if age, ttl := lock.Lease(); ttl > 0 && age >= ttl*4/5 {
-				cancel(fmt.Errorf("no sign of life of the lock reached the registry for %s: %w", age.Round(time.Second), statebackend.ErrLockLost))
+				cancel(fmt.Errorf("the lock could not be renewed in the registry for %s: %w", age.Round(time.Second), statebackend.ErrLockLost))
 			}
 		}
 	}()

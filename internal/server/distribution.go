@@ -28,7 +28,7 @@ func noRegistry(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusNotFound)
-	_, _ = io.WriteString(w, `{"errors":[{"code":"UNSUPPORTED","message":"this server stores in another registry: name that one"}]}`) // an error means that the client is gone
+	_, _ = io.WriteString(w, `{"errors":[{"code":"UNSUPPORTED","message":"this server keeps its content in another registry: use that registry"}]}`) // an error means that the client is gone
 }
 
 // distribution passes an authorised request to the embedded registry, by method, path and query.

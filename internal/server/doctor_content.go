@@ -68,13 +68,13 @@ func contentFindings(m map[string][]sample) (all []web.Finding) {
 	}
 	if n := sumSamples(m["okara_digest_mismatch_total"], "", ""); n > 0 {
 		all = append(all, web.Finding{
-			Verdict: web.Act, About: "Digests", State: fmt.Sprintf("%d answers of the registry had other bytes than their digest", n),
+			Verdict: web.Act, About: "Digests", State: fmt.Sprintf("%d responses of the registry did not match their digest", n),
 			Meaning: "The registry, or something in between, alters or truncates its responses. They were never served as complete.", Do: "Check the disk of the registry, and proxies in front of it.",
 		})
 	}
 	if n := sumSamples(m["okara_audit_dropped_total"], "", ""); n > 0 {
 		all = append(all, web.Finding{
-			Verdict: web.Look, About: "Audit", State: text.Plural(n, "change") + " of this replica not kept in the registry",
+			Verdict: web.Look, About: "Audit", State: text.Plural(n, "change") + " of this replica not stored in the registry",
 			Meaning: "The registry was unavailable for too long. The file of audit_log has these changes.", Do: "Find out why the queue repository could not be written: the log has the error.",
 		})
 	}

@@ -63,7 +63,7 @@ func TestFindings(t *testing.T) {
 		"refused":          {on(contentFindings, "okara_policy_checks_total", of("result", "passed", 3., "refused", 1.)), "1 1 of 4"},
 		"no tag moved":     {on(contentFindings, "okara_tag_moved_total", of("", "", 0.)), ""},
 		"tag moved":        {on(contentFindings, "okara_tag_moved_total", of("", "", 2.)), "2 2 were moved"},
-		"wrong bytes":      {on(contentFindings, "okara_digest_mismatch_total", of("", "", 1.)), "2 1 answers"},
+		"wrong bytes":      {on(contentFindings, "okara_digest_mismatch_total", of("", "", 1.)), "2 1 responses"},
 		"audit dropped":    {on(contentFindings, "okara_audit_dropped_total", of("", "", 3.)), "1 3 changes"},
 		"cache":            {on(cacheFindings, "okara_cache_total", of("result", "hit", 2., "stale", 1., "miss", 1.)), "0 75 of 100"},
 		"files":            {on(cacheFindings, "okara_cache_total", of("kind", "file", 4.)), "0 100 of 100"},

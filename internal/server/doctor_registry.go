@@ -33,7 +33,7 @@ func registryFindings(m map[string][]sample) (all []web.Finding) {
 		bad := countFailures(of)
 		f := web.Finding{
 			About: "Registry " + registry + ", " + operation, State: fmt.Sprintf("%d of %d requests failed", bad, h.count),
-			Meaning: "The registry responds, and fast enough.",
+			Meaning: "The registry responds quickly enough.",
 		}
 		bound, known := h.boundOf95()
 		if known {
@@ -42,14 +42,14 @@ func registryFindings(m map[string][]sample) (all []web.Finding) {
 		switch {
 		case failsOften(bad, int(h.count)):
 			f.Verdict = web.Act
-			f.Meaning = "At least every tenth request got no answer, an error, or was refused as one too many."
+			f.Meaning = "At least one in ten requests failed, got no response, or exceeded a rate limit."
 			f.Do = "Check the logs of the server and of the registry; okara admin doctor names what the registry does not support."
 		case !known && h.count > 0 || bound > slow:
 			f.Verdict = web.Look
 			f.Meaning = "Requests not answered from a cache take that long."
 			f.Do = "Check the load of the registry, and the network path to it."
 		case bad > 0:
-			f.Meaning = "Some requests failed. They are retried, and the caches answer in the meantime."
+			f.Meaning = "Some requests failed. They are retried, and the caches are used in the meantime."
 		}
 		all = append(all, f)
 	}

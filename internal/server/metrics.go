@@ -57,7 +57,7 @@ func NewMetrics() *Metrics {
 		ociRequests: counter("okara_oci_requests_total", "Requests to the registry.", "registry", "operation", "code"),
 		ociSeconds:  histogram("okara_oci_request_seconds", "Time until the registry sent its header.", "registry", "operation"),
 		origins:     counter("okara_origin_requests_total", "Requests to the origins of providers, by pull-through rule.", "rule", "code"),
-		rulesErrors: auto.NewCounter(prometheus.CounterOpts{Name: "okara_rules_errors_total", Help: "Times that the rules file could not be read."}),
+		rulesErrors: auto.NewCounter(prometheus.CounterOpts{Name: "okara_rules_errors_total", Help: "Number of times that the rules file could not be read."}),
 		auth:        counter("okara_auth_total", "Decisions about requests.", "mode", "decision"),
 	}
 }
@@ -172,7 +172,7 @@ func (m *Metrics) recordCollection(freed, used int64) {
 func (m *Metrics) addRunning(version, folder string) {
 	m.all.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(), newDisk(folder))
 	promauto.With(m.all).NewGaugeVec(prometheus.GaugeOpts{
-		Name: "okara_build_info", Help: "Always 1; the labels have the versions.",
+		Name: "okara_build_info", Help: "Always 1; the labels contain the versions.",
 	}, []string{"version", "go"}).WithLabelValues(version, runtime.Version()).Set(1)
 }
 
@@ -219,7 +219,7 @@ func (m *Metrics) depots() depotMetrics {
 			Name: "okara_depot_last_run_timestamp_seconds", Help: "Unix time at which the last run of the depot file ended, by result: succeeded, failed.",
 		}, []string{"result"}),
 		failures: auto.NewCounter(prometheus.CounterOpts{
-			Name: "okara_depot_failures_total", Help: "Versions that the depot could not bring in, and runs that failed as a whole.",
+			Name: "okara_depot_failures_total", Help: "Versions that the depot could not publish, and runs that failed as a whole.",
 		}),
 	}
 }

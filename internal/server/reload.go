@@ -100,7 +100,7 @@ func (l *reloader) reload(front *Front, why string) {
 	}
 	l.files = s.rightsFiles()
 	l.seen = l.content()
-	l.log.Info("rights and keys were read again", "because", why, "tokens", len(now.policy.Tokens), "issuers", len(now.policy.Issuers), "rules", len(now.policy.Rules), "keys", len(now.keys))
+	l.log.Info("rights and keys were reloaded", "because", why, "tokens", len(now.policy.Tokens), "issuers", len(now.policy.Issuers), "rules", len(now.policy.Rules), "keys", len(now.keys))
 }
 
 // reloaded holds the settings that are read again.
@@ -113,7 +113,7 @@ type reloaded struct {
 
 func (l *reloader) load(s *Settings) (now reloaded, err error) {
 	if s.isSilent() && !l.open {
-		return now, errors.New("no setting grants access any more; at a start that would give all rights to every caller")
+		return now, errors.New("no setting grants access any more; after a restart, every caller would have all rights")
 	}
 	if now.policy, err = s.accessPolicy(); err != nil {
 		return now, err
@@ -136,7 +136,7 @@ func (l *reloader) rulesOf(s *Settings) access.RulesFile {
 	switch {
 	case err != nil:
 		l.metrics.noteRules(0, err)
-		l.log.Error("the rules file was not read again; its previous rules stay in effect", "error", err)
+		l.log.Error("the rules file was not reloaded; its previous rules stay in effect", "error", err)
 	default:
 		if l.rules = file; s.RulesFile != "" {
 			l.metrics.noteRules(len(file.Rules), nil)

@@ -34,7 +34,7 @@ func (s *Settings) checkSessions() error {
 	case ui.TokenLogin && s.Login == nil:
 		return syntax.WrongAt(ui.Range, errors.New("token_login has no effect without a block login: users log in with a token already"))
 	case ui.SecretFile != "" && ui.ClientID == "":
-		return syntax.WrongAt(ui.Range, errors.New("client_secret_file is of a client_id, which is missing"))
+		return syntax.WrongAt(ui.Range, errors.New("client_secret_file requires client_id"))
 	case ui.ClientID != "" && !direct:
 		return syntax.WrongAt(ui.Range, errors.New("client_id is for a direct login; otherwise browsers log in as the client of the block login"))
 	case ui.ClientID != "" && s.PublicURL == "":

@@ -21,7 +21,7 @@ func TestSessionSettings(t *testing.T) {
 		{"too long", "ui {\n  session_ttl = \"800h\"\n}", "more than 30 days"},
 		{"no length", "ui {\n  session_ttl = \"soon\"\n}", "not a duration"},
 		{"a client of nothing", "ui {\n  client_id = \"web\"\n}", "for a direct login"},
-		{"a secret of no client", direct + "ui {\n  client_secret_file = \"x\"\n}", "which is missing"},
+		{"a secret of no client", direct + "ui {\n  client_secret_file = \"x\"\n}", "requires client_id"},
 		{"a client that nobody comes back to", strings.Replace(direct, "public_url", "hostname", 1) + "ui {\n  client_id = \"web\"\n}", "needs public_url"},
 		{"image hosts", "ui {\n  image_hosts = [\"img.shields.io\", \"*.example.com\"]\n}", ""},
 		{"images of everywhere", "\nui {\n  image_hosts = [\"*\"]\n}", `okara.hcl:2: image_hosts: "*" is not an image host`},

@@ -67,10 +67,10 @@ func newAnswer(contentType, vary string, b []byte) (*Answer, error) {
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)
 	if _, err := w.Write(b); err != nil {
-		return nil, fmt.Errorf("compress answer: %w", err)
+		return nil, fmt.Errorf("compress response: %w", err)
 	}
 	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("compress answer: %w", err)
+		return nil, fmt.Errorf("compress response: %w", err)
 	}
 	a.zipped = newEncoded(zipped.Bytes())
 	return a, nil
@@ -81,7 +81,7 @@ func marshalPlain(v any) ([]byte, error) {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		return nil, fmt.Errorf("encode answer: %w", err)
+		return nil, fmt.Errorf("encode response: %w", err)
 	}
 	return b.Bytes(), nil
 }

@@ -216,7 +216,7 @@ func LastEvent(r *http.Request) (n int64, ok bool, err error) {
 	}
 	n, err = strconv.ParseInt(text, 10, 64)
 	if err != nil || strconv.FormatInt(n, 10) != text || n < 0 {
-		return 0, false, NotSent(fmt.Errorf("%.40q: want a number that this stream has sent", text))
+		return 0, false, NotSent(fmt.Errorf("%.40q: must be an ID that this stream has sent", text))
 	}
 	return n, true, nil
 }

@@ -40,7 +40,7 @@ func HashPackage(ctx context.Context, r io.ReaderAt, size int64, typ string, p a
 		return "", fmt.Errorf("not a zip (%v): %w", err, ErrNoProvider)
 	}
 	if len(z.File) > maxPackageFiles {
-		return "", fmt.Errorf("%d files, at most %d: %w", len(z.File), maxPackageFiles, oci.ErrTooLarge)
+		return "", fmt.Errorf("%d files, the limit is %d: %w", len(z.File), maxPackageFiles, oci.ErrTooLarge)
 	}
 	// Inflating is most of the work here, and this library takes a third less time.
 	z.RegisterDecompressor(zip.Deflate, flate.NewReader)

@@ -210,7 +210,7 @@ func weaknessOf(sig *packet.Signature) string {
 	if sig == nil || sig.Hash != crypto.SHA1 || sig.CreationTime.Before(time.Date(2019, 1, 19, 0, 0, 0, 0, time.UTC)) {
 		return ""
 	}
-	return fmt.Sprintf("the signature of %s depends on SHA-1, which proves nothing any more: sign it again", sig.CreationTime.UTC().Format(time.DateOnly))
+	return fmt.Sprintf("the signature of %s uses SHA-1, which is no longer secure: sign it again", sig.CreationTime.UTC().Format(time.DateOnly))
 }
 
 // outsidePeriod returns why now is outside a period, which for the library is always "expired".

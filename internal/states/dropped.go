@@ -53,7 +53,7 @@ func WarnOther(agent string, state []byte) string {
 	if err != nil || len(d.ofInstances()) == 0 {
 		return ""
 	}
-	return "OpenTofu wrote this state, with instances that have providers of their own. Terraform will drop them at its first write: run tofu. They are " + text.Excerpt(strings.Join(d.ofInstances(), ", "))
+	return "OpenTofu wrote this state, with instances that have providers of their own. Terraform will drop them at its first write: use tofu. Affected: " + text.Excerpt(strings.Join(d.ofInstances(), ", "))
 }
 
 // OtherTool reports whether Terraform wrote a version after OpenTofu wrote the one before it.

@@ -61,7 +61,7 @@ func remedyHint(r statebackend.Remedy) string {
 	how := ""
 	switch r.Kind {
 	case statebackend.RemedyRestore:
-		how = fmt.Sprintf("compare with `okara state diff %s %d -w %s`, bring it back with `okara state restore %s %d -w %s`", repo, r.Version, ws, repo, r.Version, ws)
+		how = fmt.Sprintf("compare with `okara state diff %s %d -w %s`, restore it with `okara state restore %s %d -w %s`", repo, r.Version, ws, repo, r.Version, ws)
 	case statebackend.RemedyReseal:
 		how = "continue with `okara state replicate --reseal`"
 	case statebackend.RemedyPromote:

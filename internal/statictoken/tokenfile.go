@@ -254,4 +254,4 @@ func Revoke(file, id string, now time.Time) error {
 }
 
 // ErrOnly is the error of [Revoke] for the only token of a file.
-var ErrOnly = errors.New("it is the only token of the file, and a server refuses a file without one")
+var ErrOnly = errors.New("it is the only token in the file, and a server refuses a file without any")

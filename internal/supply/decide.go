@@ -127,7 +127,7 @@ func (s *Syncer) comparePresent(ctx context.Context, it item, o offer, st Step, 
 		now.Since = st.known.Since
 		now.Scanned = st.known.Scanned
 		st.Action = actionAdopt
-		st.Reason = "the drift is over: " + st.known.Reason
+		st.Reason = "no longer drifted: " + st.known.Reason
 		st.run = func(context.Context) (VersionRecord, error) { return now, nil }
 	case found.lost > 0 || len(found.lacking.Offered) > 0:
 		st.Action, st.Reason = found.action()

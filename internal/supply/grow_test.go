@@ -118,7 +118,7 @@ approval {
 	for _, tag := range []string{"1.0.0_x", "okara-time-0000000000001-1.0.0_x"} {
 		must.Succeed(t, repo.PutTag(t.Context(), tag, depottest.MustFetch(t, repo, "1.0.0")))
 	}
-	hidden := fmt.Sprintf("version 1.0.0 of %s is not offered: to OpenTofu and Terraform it is 1.0.0+x, which was published first: not found", repo)
+	hidden := fmt.Sprintf("version 1.0.0 of %s is not available: to OpenTofu and Terraform it is 1.0.0+x, which was published first: not found", repo)
 	differences(module, "plan withdrawn: "+hidden, "kept 1.0.0+x: the origin does not have it", "status 1.0.0+x: in the registry, but not in the record: published by another process or user", "status 1.0.0: "+hidden)
 }
 

@@ -43,7 +43,7 @@ func TestShapes(t *testing.T) {
 		suffix string     // of the addresses of the mirrored package
 	}{
 		{"a guide that links to a file that is not there", map[string]string{"main.tf": "", "AGENTS.md": ">CLAUDE.md"}, "",
-			both(outcome{"main.tf", "AGENTS.md: symbolic link to CLAUDE.md, which is not there, skipped", ""}), ""},
+			both(outcome{"main.tf", "AGENTS.md: symbolic link to CLAUDE.md, which does not exist, skipped", ""}), ""},
 		{"tests that link to the files of the module", map[string]string{"locals.tf": "", "test/fixture/locals.tf": ">../../locals.tf"}, "",
 			both(outcome{"locals.tf test/fixture/locals.tf", "", ""}), ""},
 		{"a folder that links to another one", map[string]string{"main.tf": "", "data/spokes/a.yaml": "a", "data/classic": ">spokes/"}, "",

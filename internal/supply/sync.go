@@ -352,14 +352,14 @@ func moduleOffers(ctx context.Context, from Origins, e ModuleEntry) ([]offer, er
 		switch dir, v, err := addr.VersionFromGit(rest); {
 		case ok && err == nil && dir == "" && first[v].Name != "":
 			if t.Commit == "" || t.Commit != first[v].Commit {
-				upstream.LeaveOut(ctx, t.Name, fmt.Errorf("tag %s is this version already", first[v].Name))
+				upstream.LeaveOut(ctx, t.Name, fmt.Errorf("tag %s already points to this version", first[v].Name))
 			}
 		case ok && err == nil && dir == "":
 			first[v] = t
 			offers = append(offers, offer{version: v, ref: t.Name, commit: t.Commit})
 		case ok && err != nil && likeVersion().MatchString(rest):
 			if strings.IndexAny(strings.TrimPrefix(rest, "v"), "0123456789") > 0 {
-				err = fmt.Errorf("%w; a depot names what precedes one in tag_prefix", err)
+				err = fmt.Errorf("%w; set tag_prefix in the depot file to what precedes the version", err)
 			}
 			upstream.LeaveOut(ctx, t.Name, err)
 		}

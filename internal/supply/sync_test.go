@@ -217,8 +217,8 @@ func TestSyncTakesOneOfAPair(t *testing.T) {
 	notVersion := func(tag string) string {
 		return fmt.Sprintf("%s: git tag %q: does not end in a semantic version such as v1.2.3", tag, tag)
 	}
-	const hint = "; a depot names what precedes one in tag_prefix"
-	bad := []string{notVersion("V2.0.0") + hint, notVersion("release-3.0.0") + hint, "v1.1.0: tag 1.1.0 is this version already", notVersion("v1.2.3.4")}
+	const hint = "; set tag_prefix in the depot file to what precedes the version"
+	bad := []string{notVersion("V2.0.0") + hint, notVersion("release-3.0.0") + hint, "v1.1.0: tag 1.1.0 already points to this version", notVersion("v1.2.3.4")}
 	leftOut(newRunner(t), append(bad[:4:4], "1.0.0+2: to OpenTofu and Terraform it is 1.0.0+10")...)
 	leftOut(r, append(bad[:4:4], "1.0.0+10: to OpenTofu and Terraform it is 1.0.0+2")...)
 	r.want(r.apply(moduleEntry(o, "")), "publish 1.1.0 published", "present 1.0.0+2")

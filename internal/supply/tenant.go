@@ -302,7 +302,7 @@ type tenantBody struct {
 
 func (b *tenantBody) Read(p []byte) (int, error) {
 	if b.left < 0 {
-		return 0, fmt.Errorf("a source answered with more than %d bytes: %w", tenantBytes, oci.ErrTooLarge)
+		return 0, fmt.Errorf("a source returned more than %d bytes: %w", tenantBytes, oci.ErrTooLarge)
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left+1)])
 	b.left -= int64(n)

@@ -55,7 +55,7 @@ func TestWeakSignature(t *testing.T) {
 			}
 			err := x.checkOpenPGP(artifact.ProviderMetadata{ShasumsBytes: []byte("sums"), SignatureBytes: signature.Bytes()})
 			got := x.checks[0]
-			if failed := err != nil; got.Result != tt.result || failed != (tt.result == "failed") || strings.Contains(got.Detail, "depends on SHA-1") != tt.warns {
+			if failed := err != nil; got.Result != tt.result || failed != (tt.result == "failed") || strings.Contains(got.Detail, "uses SHA-1") != tt.warns {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})

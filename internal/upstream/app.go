@@ -145,7 +145,7 @@ func (a *App) exchange(ctx context.Context, signed string) (installationToken, e
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated {
-		return installationToken{}, fmt.Errorf("%s answered %s: %w", u.Redacted(), resp.Status, statusError(resp.StatusCode))
+		return installationToken{}, fmt.Errorf("%s returned %s: %w", u.Redacted(), resp.Status, statusError(resp.StatusCode))
 	}
 	b, err := readAll(resp.Body, maxSums)
 	if err != nil {
@@ -153,7 +153,7 @@ func (a *App) exchange(ctx context.Context, signed string) (installationToken, e
 	}
 	var out installationToken
 	if err := json.Unmarshal(b, &out); err != nil || out.Token == "" {
-		return installationToken{}, fmt.Errorf("%s answered without a token: %w", u.Redacted(), oci.ErrCorrupt)
+		return installationToken{}, fmt.Errorf("the response of %s contains no token: %w", u.Redacted(), oci.ErrCorrupt)
 	}
 	return out, nil
 }

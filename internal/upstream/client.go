@@ -84,7 +84,7 @@ func (c *Client) sendGet(ctx context.Context, u *url.URL, auth bool) (*http.Resp
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, fmt.Errorf("asking %s: %w", u.Redacted(), err)
+		return nil, fmt.Errorf("requesting %s: %w", u.Redacted(), err)
 	}
 	if c.UserAgent != "" {
 		req.Header.Set("User-Agent", c.UserAgent)
@@ -99,7 +99,7 @@ func (c *Client) sendGet(ctx context.Context, u *url.URL, auth bool) (*http.Resp
 		if uerr, ok := errors.AsType[*url.Error](err); ok {
 			err = uerr.Err // its text repeats the URL including the query
 		}
-		return nil, fmt.Errorf("asking %s: %w: %w", formatURL(u), err, oci.ErrUnavailable)
+		return nil, fmt.Errorf("requesting %s: %w: %w", formatURL(u), err, oci.ErrUnavailable)
 	}
 	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNoContent {
 		return resp, nil
@@ -108,10 +108,10 @@ func (c *Client) sendGet(ctx context.Context, u *url.URL, auth bool) (*http.Resp
 	if resp.StatusCode == http.StatusBadRequest {
 		answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // optional, so an error is ignored
 		if bytes.Contains(answer, []byte("HTTPS")) {                  // the server expects HTTPS
-			return nil, fmt.Errorf("asking %s: %s: %w", formatURL(u), text.Excerpt(string(bytes.TrimSpace(answer))), oci.ErrUnavailable)
+			return nil, fmt.Errorf("requesting %s: %s: %w", formatURL(u), text.Excerpt(string(bytes.TrimSpace(answer))), oci.ErrUnavailable)
 		}
 	}
-	return nil, fmt.Errorf("asking %s: %s: %w", formatURL(u), resp.Status, statusError(resp.StatusCode))
+	return nil, fmt.Errorf("requesting %s: %s: %w", formatURL(u), resp.Status, statusError(resp.StatusCode))
 }
 
 // formatURL formats a URL without user, password and query: a signed URL is a secret.
@@ -144,7 +144,7 @@ func (c *Client) getJSON(ctx context.Context, u *url.URL, v any) (*url.URL, erro
 	}
 	defer resp.Body.Close()
 	if t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || t != "application/json" {
-		return nil, fmt.Errorf("%s answered with %q instead of application/json: %w",
+		return nil, fmt.Errorf("%s returned %q instead of application/json: %w",
 			formatURL(u), resp.Header.Get("Content-Type"), oci.ErrCorrupt)
 	}
 	b, err := readAll(resp.Body, maxJSON)
@@ -227,7 +227,7 @@ func (c *Client) discoverService(ctx context.Context, host, id string) (*url.URL
 	}
 	u, err := base.Parse(ref)
 	if err != nil {
-		return nil, fmt.Errorf("%s has a bad address for %s: %w", host, id, oci.ErrCorrupt)
+		return nil, fmt.Errorf("%s has an invalid address for %s: %w", host, id, oci.ErrCorrupt)
 	}
 	if !strings.HasSuffix(u.Path, "/") {
 		u.Path += "/"

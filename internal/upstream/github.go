@@ -256,7 +256,7 @@ func (g *GitHub) askOnce(ctx context.Context, q question, token string, answered
 		if uerr, ok := errors.AsType[*url.Error](err); ok {
 			err = uerr.Err // its text repeats the URL
 		}
-		return fmt.Errorf("asking %s: %w: %w", formatURL(q.url), err, oci.ErrUnavailable)
+		return fmt.Errorf("requesting %s: %w: %w", formatURL(q.url), err, oci.ErrUnavailable)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusFound {

@@ -54,7 +54,7 @@ func (m *NetworkMirror) archives(ctx context.Context, p addr.Provider, v addr.Ve
 	var doc archivesDoc
 	from, err := m.Client.getJSON(ctx, m.url(p, v.String()+".json"), &doc)
 	if err != nil {
-		return archivesDoc{}, nil, fmt.Errorf("asking for %s %s: %w", p, v, err)
+		return archivesDoc{}, nil, fmt.Errorf("requesting %s %s: %w", p, v, err)
 	}
 	return doc, from, nil
 }

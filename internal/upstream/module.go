@@ -53,7 +53,7 @@ func (r *ModuleRegistry) Versions(ctx context.Context, m addr.Module) ([]addr.Ve
 		return nil, fmt.Errorf("listing the versions of %s: %w", m, err)
 	}
 	if len(doc.Modules) == 0 {
-		return nil, fmt.Errorf("listing the versions of %s: the answer has no module: %w", m, oci.ErrCorrupt)
+		return nil, fmt.Errorf("listing the versions of %s: the response contains no module: %w", m, oci.ErrCorrupt)
 	}
 	var out []addr.Version
 	for _, v := range doc.Modules[0].Versions {
@@ -75,13 +75,13 @@ func (r *ModuleRegistry) Location(ctx context.Context, m addr.Module, v addr.Ver
 	u := base.JoinPath(m.Namespace, m.Name, m.System, v.String(), "download")
 	resp, err := r.Client.sendGet(ctx, u, true)
 	if err != nil {
-		return Location{}, fmt.Errorf("asking for %s %s: %w", m, v, err)
+		return Location{}, fmt.Errorf("requesting %s %s: %w", m, v, err)
 	}
 	defer resp.Body.Close()
 	ref := resp.Header.Get(getHeader)
 	if ref == "" {
 		if ref, err = locationBody(resp); err != nil {
-			return Location{}, fmt.Errorf("asking for %s %s: %w", m, v, err)
+			return Location{}, fmt.Errorf("requesting %s %s: %w", m, v, err)
 		}
 	}
 	l, err := parseAnswer(resp, ref)
@@ -90,7 +90,7 @@ func (r *ModuleRegistry) Location(ctx context.Context, m addr.Module, v addr.Ver
 	}
 	l.ModuleDir, err = url.PathUnescape(resp.Header.Get(ModuleDirHeader))
 	if err != nil || l.ModuleDir != "" && !fs.ValidPath(l.ModuleDir) {
-		return Location{}, fmt.Errorf("%s %s: %q is no folder: %w", m, v, text.Excerpt(l.ModuleDir), oci.ErrCorrupt)
+		return Location{}, fmt.Errorf("%s %s: %q is not a folder: %w", m, v, text.Excerpt(l.ModuleDir), oci.ErrCorrupt)
 	}
 	return l, nil
 }
@@ -107,7 +107,7 @@ func parseAnswer(resp *http.Response, ref string) (Location, error) {
 	if strings.HasPrefix(ref, "/") || strings.HasPrefix(ref, "./") || strings.HasPrefix(ref, "../") {
 		abs, err := resp.Request.URL.Parse(ref)
 		if err != nil {
-			return Location{}, fmt.Errorf("%s names a bad address: %w", formatURL(resp.Request.URL), oci.ErrCorrupt)
+			return Location{}, fmt.Errorf("%s names an invalid address: %w", formatURL(resp.Request.URL), oci.ErrCorrupt)
 		}
 		ref = abs.String()
 	}
@@ -214,7 +214,7 @@ func parseChecksum(s string) (digest.Digest, error) {
 		d = "sha512:" + d
 	}
 	if err := d.Validate(); err != nil {
-		return "", oci.Unsupported("okara verifies a checksum of sha256 or sha512 only, not %q", s)
+		return "", oci.Unsupported("only sha256 and sha512 checksums are supported, not %q", s)
 	}
 	return d, nil
 }

@@ -93,7 +93,7 @@ func (s *packSum) readHeader() (kind byte, size uint64, err error) {
 
 func (s *packSum) takeBytes(n uint64) error {
 	if n > uint64(s.left) {
-		return fmt.Errorf("the repository is larger than it may be when it is unpacked: %w", oci.ErrTooLarge)
+		return fmt.Errorf("the repository exceeds the allowed size when unpacked: %w", oci.ErrTooLarge)
 	}
 	s.left -= int64(n)
 	return nil

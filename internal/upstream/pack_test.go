@@ -48,7 +48,7 @@ func TestGitDeltaBomb(t *testing.T) {
 			if !errors.Is(err, oci.ErrTooLarge) {
 				t.Errorf("got %v, want ErrTooLarge", err)
 			}
-			if want := map[string]string{"sums": "larger than it may be", "memory": "memory"}[name]; err != nil && !strings.Contains(err.Error(), want) {
+			if want := map[string]string{"sums": "exceeds the allowed size", "memory": "memory"}[name]; err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q", err, want)
 			}
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 1 { // .git

@@ -245,7 +245,7 @@ func (r *Registry) packageDoc(ctx context.Context, p addr.Provider, v addr.Versi
 		return doc, nil, err
 	}
 	if from, err = r.Client.getJSON(ctx, base.JoinPath(p.Namespace, p.Type, v.String(), "download", t.OS, t.Arch), &doc); err != nil {
-		return doc, nil, fmt.Errorf("asking for %s %s on %s: %w", p, v, t, err)
+		return doc, nil, fmt.Errorf("requesting %s %s for %s: %w", p, v, t, err)
 	}
 	return doc, from, nil
 }
@@ -256,7 +256,7 @@ func (r *Registry) getSibling(ctx context.Context, from *url.URL, ref string) ([
 	}
 	u, err := from.Parse(ref)
 	if err != nil {
-		return nil, fmt.Errorf("the origin names a bad address: %w", oci.ErrCorrupt)
+		return nil, fmt.Errorf("the origin names an invalid address: %w", oci.ErrCorrupt)
 	}
 	return r.Client.bytes(ctx, u, maxSums)
 }

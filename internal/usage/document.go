@@ -63,7 +63,7 @@ type Provider struct {
 // Parse reads a stored document, which any client may have written.
 func Parse(document []byte) (*Document, error) {
 	if len(document) > maxDocument {
-		return nil, fmt.Errorf("the usage has %d bytes, at most %d", len(document), maxDocument)
+		return nil, fmt.Errorf("the usage has %d bytes, the limit is %d", len(document), maxDocument)
 	}
 	var d Document
 	if err := json.Unmarshal(document, &d); err != nil {

@@ -259,7 +259,7 @@ func (d *depots) approve(r *site.Request, f *site.Form) (*site.Answer, error) {
 	}
 	what := it.String() + " " + v.String()
 	if done.Before {
-		return &site.Answer{To: "depot", Text: what + " was published already."}, nil
+		return &site.Answer{To: "depot", Text: what + " was already published."}, nil
 	}
 	r.Grant.Record(it.String(), access.Change{Action: rights.Approve, Version: v.String(), Digest: a.Digest, Detail: it.Kind, Status: 303})
 	var words strings.Builder

@@ -106,7 +106,7 @@ func TestLargeStates(t *testing.T) {
 		resp, body := s.ask(t, partly, http.MethodGet, "states", nil)
 		n := s.count.Total()
 		s.count.Take()
-		if resp.StatusCode != http.StatusOK || n == 0 || n > 2*200 || !strings.Contains(body, "Look again") {
+		if resp.StatusCode != http.StatusOK || n == 0 || n > 2*200 || !strings.Contains(body, "Reload this page") {
 			t.Errorf("status %d, %d requests\n%s", resp.StatusCode, n, body)
 		}
 	}

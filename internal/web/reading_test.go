@@ -44,7 +44,7 @@ func TestReading(t *testing.T) {
 		s.as(t, "admin", "/ui/")
 	}
 	t.Run("pages", func(t *testing.T) {
-		const own, others = "The catalog is being read: 12 of 20 entries.", "The catalog is being read. Load"
+		const own, others = "The catalog is being read: 12 of 20 entries.", "The catalog is being read. Reload"
 		for _, c := range [][3]string{{"admin", "", own}, {"admin", "search?q=thing", own}, {"admin", "modules/open", own}, {"reader", "", others}} {
 			t.Run(c[0]+" "+c[1], func(t *testing.T) {
 				t.Parallel()

@@ -84,7 +84,7 @@ func TestRunPages(t *testing.T) {
 	if strings.Contains(body, `action="`+"./../../../"+at) {
 		t.Error("who may only read is offered to decide")
 	}
-	shows(reader, at+"4", "runs of this workspace come before it")
+	shows(reader, at+"4", "Other runs of this workspace are ahead of it")
 	for _, path := range []string{"runs/shop/default", at + "3", at + "3/log/plan"} {
 		if a := callers[wrong].get(t, "/ui/"+path); a.status != http.StatusForbidden {
 			t.Errorf("a stranger asks for %s: %d", path, a.status)

@@ -75,8 +75,8 @@ func TestRequired(t *testing.T) {
 		"modules/net/vpc/aws":                "verified, signed by " + strings.ReplaceAll(strings.TrimPrefix(id, "SHA256:")[:12], "+", "&#43;"), // as HTML escapes it
 		"modules/net/vpc/aws/1.0.0/security": `<span class="mark good">trusted</span>`,
 		"modules/net/vpc/aws/1.0.0/usage":    "--cosign-key KEY.pub",
-		"modules/net/vpc/aws/1.1.0":          "does not fulfil the policy",
-		"modules/net/vpc/aws/versions":       "does not fulfil the policy",
+		"modules/net/vpc/aws/1.1.0":          "does not meet the policy",
+		"modules/net/vpc/aws/versions":       "does not meet the policy",
 	} {
 		if status, body := s.get(t, "/ui/"+path); status != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: status %d, want %q in\n%s", path, status, want, body)

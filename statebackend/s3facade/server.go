@@ -273,12 +273,12 @@ type errorBody struct {
 // words of their own, so details of store errors are left to Failed and Refused.
 func (f *Facade) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status, code := classifyError(err)
-	message := "okara says why"
+	message := "okara prints the reason"
 	switch _, own := errors.AsType[*s3Error](err); {
 	case own || status == http.StatusNotFound:
 		message = err.Error()
 	case status == http.StatusPreconditionFailed:
-		message = "the state is locked, okara says by whom"
+		message = "the state is locked, okara prints by whom"
 	default:
 		f.o.Failed(err)
 	}

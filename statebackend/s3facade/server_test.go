@@ -218,7 +218,7 @@ func TestForceUnlock(t *testing.T) {
 		if len(a.failed) != 1 || !strings.Contains(a.failed[0].Error(), "saved as version") {
 			t.Errorf("failures %v, want one that names the version", a.failed)
 		}
-		if !strings.Contains(late.body, "okara says why") {
+		if !strings.Contains(late.body, "okara prints the reason") {
 			t.Errorf("the tool is not told whom to ask: %s", late.body)
 		}
 		must.Equal(t, "value", b.must(200, "GET", b.key(), "").body, `{"serial":1}`)

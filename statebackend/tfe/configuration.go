@@ -198,7 +198,7 @@ func (s configurations) showConfiguration(w http.ResponseWriter, r *http.Request
 	case len(its) > 1:
 		a = configurationAttributes{Status: statusErrored, Error: "uploaded twice", Message: errTwice(c).Error()}
 	case s.gate.now().After(c.createdAt().Add(configurationAge)):
-		return errAbsent("configuration version %s is not there any more", c)
+		return errAbsent("configuration version %s no longer exists", c)
 	}
 	return sendDocument(w, http.StatusOK, document{Data: c.asResource(a)})
 }

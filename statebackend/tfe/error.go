@@ -112,7 +112,7 @@ func classifyError(err error) (status int, title, detail string) {
 
 func orUnknown(name string) string {
 	if name == "" {
-		return "somebody else"
+		return "someone else"
 	}
 	return printableText(name)
 }

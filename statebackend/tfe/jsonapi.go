@@ -62,7 +62,7 @@ func sendDocument(w http.ResponseWriter, status int, d any) error {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(d); err != nil {
-		return fmt.Errorf("encode answer: %w", err)
+		return fmt.Errorf("encode response: %w", err)
 	}
 	h := w.Header()
 	h.Set("Content-Type", mediaType)

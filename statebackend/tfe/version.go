@@ -293,7 +293,7 @@ func (at located) describeVersion(ctx context.Context, n int64) (statebackend.Ve
 func (at located) view(ctx context.Context, n int64, use func(state []byte) error) (statebackend.Version, error) {
 	use2 := func(state []byte, v statebackend.Version) error {
 		if v.N != n {
-			return errAbsent("workspace %q has no version %d any more", at.workspaceRef, n)
+			return errAbsent("workspace %q no longer has version %d", at.workspaceRef, n)
 		}
 		return use(state)
 	}

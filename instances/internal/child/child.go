@@ -335,7 +335,7 @@ func (c *child) finish(ctx context.Context, err error) {
 		}
 		if !c.lost.IsZero() && existsRE().MatchString(texts[0]) {
 			texts[0] = text.Clip(texts[0], maxError/2)
-			texts = append(texts, fmt.Sprintf("an earlier attempt, begun at %s, was killed before it stored what it had just made\nhint: import what exists into the state, or remove it; then okara instance retry %s",
+			texts = append(texts, fmt.Sprintf("an earlier attempt, started at %s, was killed before it stored what it had just created\nhint: import what exists into the state, or remove it; then okara instance retry %s",
 				c.lost.UTC().Format(time.RFC3339), c.Order.Spec.Ref.ID))
 		}
 		r.Error = plainError(c.masks, texts...)

@@ -161,7 +161,7 @@ func TestChildCost(t *testing.T) {
 			if diff := cmp.Diff(r.Cost, tt.want); diff != "" || r.Outcome != lifecycle.Done || r.Plan == "" {
 				t.Fatalf("%+v\n%s\ncost (-got +want)\n%s", r, log, diff)
 			}
-			if failed := tt.want == nil && tt.table != nil; strings.Contains(log, "okara: the cost of the plan is not known") != failed || strings.Contains(log, "planted") {
+			if failed := tt.want == nil && tt.table != nil; strings.Contains(log, "okara: the cost of the plan is unknown") != failed || strings.Contains(log, "planted") {
 				t.Errorf("log:\n%s", log)
 			}
 			must.Match(t, "result", r.Cost, tt.want)
@@ -210,7 +210,7 @@ func TestChildFailures(t *testing.T) {
 		{name: "killed", script: runtest.Script{"apply": {{State: runtest.State(1, 1)}, {Die: true}}}, want: "the tool was killed", state: true},
 		{name: "not the archive", change: func(tr *trial) { tr.order.Spec.Source.Archive = digest.FromString("x").String() }, want: "404"},
 		{name: "no archive", change: func(tr *trial) { tr.order.Spec.Source.Archive = "x" }, want: "is not a digest"},
-		{name: "path out of the archive", change: func(tr *trial) { tr.order.Spec.Source.Path = "../.." }, want: "leaves its archive"},
+		{name: "path out of the archive", change: func(tr *trial) { tr.order.Spec.Source.Path = "../.." }, want: "is outside its archive"},
 		{name: "no such path", change: func(tr *trial) { tr.order.Spec.Source.Path = "a/b" }, want: "has no folder"},
 		{name: "encryption", change: func(tr *trial) { tr.module(map[string]string{"main.tf": "terraform {\n encryption {}\n}"}) }, want: `block "encryption"`},
 		{name: "scratch", script: runtest.Script{"init": {{Write: [2]string{"a", strings.Repeat("x", 20000)}}, {Write: [2]string{"b", strings.Repeat("x", 20000)}}}}, change: func(tr *trial) { tr.order.Spec.Limits.Scratch = 1 << 15 }, want: "scratch folder is full"},

@@ -121,7 +121,7 @@ func TestChildLease(t *testing.T) {
 	<-c.stop.killed.Done()
 	o.down.Store(false)
 	must.Succeed(t, <-ended)
-	if r, log := tr.Result(); r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "no sign of life") || r.Resources != 1 {
+	if r, log := tr.Result(); r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "could not be renewed") || r.Resources != 1 {
 		t.Errorf("report %+v\n%s", r, log)
 	}
 }
@@ -187,7 +187,7 @@ func TestChildAlreadyExists(t *testing.T) {
 		if took {
 			lock := must.Get(tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(tr.order.Spec.Ref)}))(t)
 			tr.order.Spec.Took = run.LockID(tr.order.Spec.Ref)
-			want = "begun at " + lock.Info().Created.UTC().Format(time.RFC3339)
+			want = "started at " + lock.Info().Created.UTC().Format(time.RFC3339)
 		}
 		r, _ := tr.run()
 		if r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "already exists") || took != strings.Contains(r.Error, "earlier attempt") || !strings.Contains(r.Error, want) {

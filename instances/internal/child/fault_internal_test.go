@@ -79,7 +79,7 @@ func TestFaultAtEachRequest(t *testing.T) {
 		{name: "first", before: func(*testing.T, *trial) {}, minimum: 24},
 		{name: "built-in", before: func(*testing.T, *trial) {}, minimum: 18, builtIn: true},
 		{name: "leftover", before: leaveState, minimum: 34, log: "could not store is now version"},
-		{name: "fork", before: leaveFork, minimum: 33, log: "whose lock was taken away, is now version"},
+		{name: "fork", before: leaveFork, minimum: 33, log: "whose lock was taken over, is now version"},
 	} {
 		t.Run(f.name, func(t *testing.T) { f.each(t, host) })
 	}

@@ -77,7 +77,7 @@ func bringBackFork(ctx context.Context, c *child, fork statebackend.Version) err
 		return fmt.Errorf("restoring version %d: %w", fork.N, err)
 	}
 	c.wasStored(v, nil)
-	c.log.logLine("okara: version %d, which a run stored whose lock was taken away, is now version %d", fork.N, v.N)
+	c.log.logLine("okara: version %d, stored by a run whose lock was taken over, is now version %d", fork.N, v.N)
 	return nil
 }
 

@@ -140,7 +140,7 @@ func (l *runLog) joinBytes() []byte {
 		if !l.grows {
 			b = trimRune(b)
 		}
-		b = fmt.Appendf(b, "\n… %d bytes are left out here …\n", l.cut)
+		b = fmt.Appendf(b, "\n… %d bytes are omitted here …\n", l.cut)
 	}
 	tail := append(bytes.Clone(l.tail[l.next:]), l.tail[:l.next]...)
 	if l.cut > 0 {

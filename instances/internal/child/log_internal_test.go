@@ -36,7 +36,7 @@ func TestRunLog(t *testing.T) {
 	if len(got) > 1100 || !utf8.ValidString(got) || !strings.HasPrefix(got, "begin\n") || !strings.HasSuffix(got, "the end\n") {
 		t.Errorf("log of %d bytes: %s", len(got), got)
 	}
-	if !strings.Contains(got, "bytes are left out here") {
+	if !strings.Contains(got, "bytes are omitted here") {
 		t.Errorf("nothing says that the middle is cut: %s", got)
 	}
 	if b, err := os.ReadFile(name); err != nil || len(b) != 1000 || !strings.HasPrefix(string(b), "begin\n") {

@@ -149,14 +149,14 @@ func jsonTexts(raw json.RawMessage) []string {
 func ReadOrder(b []byte) (sandbox.Order, error) {
 	var o sandbox.Order
 	if err := json.Unmarshal(b, &o); err != nil {
-		return o, errors.New("no order on standard input") // the decoder's error may contain secrets
+		return o, errors.New("no run description on standard input") // the decoder's error may contain secrets
 	}
 	if len(o.Ask) > 0 && o.Scratch != "" && o.Program != "" {
 		return o, nil
 	}
 	needed := []string{o.Scratch, o.Program, o.Spec.Repository, o.Spec.Workspace, o.Spec.Ref.Nonce}
 	if slices.Contains(needed, "") {
-		return o, errors.New("the order lacks scratch folder, program, repository, workspace or nonce")
+		return o, errors.New("the run description lacks the scratch folder, program, repository, workspace or nonce")
 	}
 	return o, nil
 }

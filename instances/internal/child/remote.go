@@ -68,7 +68,7 @@ func initUpload(ctx context.Context, c *child, p prepared) error {
 		_, _ = c.log.Write(hidden.tail) // the output is only in memory
 		if strings.Contains(string(hidden.tail), lockDiffers) {
 			err = &toolError{"the state needs a provider that the configuration does not require"}
-			c.log.logLine("okara: %v\nhint: name it in required_providers until its last resource is gone", err)
+			c.log.logLine("okara: %v\nhint: keep it in required_providers until its last resource is gone", err)
 		}
 		return err
 	}
@@ -260,7 +260,7 @@ func readInput(ctx context.Context, c *child) error {
 	case !c.isRemote():
 		return nil
 	case r == nil:
-		return errors.New("the order does not say which workspace this is")
+		return errors.New("the run description does not name the workspace")
 	case r.Input == "":
 		c.Order.Spec.Variables = nil
 		return nil

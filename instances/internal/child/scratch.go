@@ -62,7 +62,7 @@ func prepareScratch(ctx context.Context, c *child) (prepared, error) {
 	o := &c.Order
 	p := prepared{module: path.Join(moduleFolder, o.Spec.Source.Path)}
 	if !filepath.IsLocal(p.module) || p.module != moduleFolder && !strings.HasPrefix(p.module, moduleFolder+"/") {
-		return p, fmt.Errorf("path %q of the module leaves its archive", o.Spec.Source.Path)
+		return p, fmt.Errorf("path %q of the module is outside its archive", o.Spec.Source.Path)
 	}
 	if err := makeFolders(c); err != nil {
 		return p, err
@@ -206,7 +206,7 @@ func withArchive(ctx context.Context, c *child, unpack func(f *os.File, size int
 		return err
 	}
 	if d.Size > maxArchive {
-		return fmt.Errorf("archive of %d bytes, at most %d: %w", d.Size, maxArchive, oci.ErrTooLarge)
+		return fmt.Errorf("archive of %d bytes, the limit is %d: %w", d.Size, maxArchive, oci.ErrTooLarge)
 	}
 	f, done, err := files.TempFile(c.Order.Scratch)
 	if err != nil {

@@ -97,7 +97,7 @@ func (c *child) guard(ctx context.Context) {
 		if ttl == 0 || age < ttl/2 {
 			continue
 		}
-		c.stop.askToStop(lifecycle.RunFailed, fmt.Sprintf("no sign of life of the lock reached the registry for %s of %s, and the tool was stopped before others may take the lock over",
+		c.stop.askToStop(lifecycle.RunFailed, fmt.Sprintf("the lock could not be renewed in the registry for %s of %s, so the tool was stopped before others may take over the lock",
 			age.Round(time.Second), ttl))
 		if age >= ttl*4/5 {
 			c.stop.kill()

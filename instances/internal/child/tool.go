@@ -209,7 +209,7 @@ func estimateCost(ctx context.Context, c *child, p prepared, file sandbox.Path) 
 		err = errors.New(errs.printedError())
 	}
 	if err = cmp.Or(err, wrong); err != nil {
-		c.log.logLine("okara: the cost of the plan is not known: %s", err)
+		c.log.logLine("okara: the cost of the plan is unknown: %s", err)
 		return c.stop.err()
 	}
 	c.report.Cost = cost
@@ -220,7 +220,7 @@ func fetchApprovedPlan(ctx context.Context, c *child) error {
 	spec := c.Order.Spec
 	b, err := retryValue(ctx, c, func() ([]byte, error) { return c.repo.PlanAt(ctx, spec.PlanTag) })
 	if errors.Is(err, oci.ErrNotFound) {
-		return &stopError{lifecycle.Stale, "the approved plan is gone"}
+		return &stopError{lifecycle.Stale, "the approved plan no longer exists"}
 	}
 	if err != nil {
 		return fmt.Errorf("reading the approved plan: %w", err)

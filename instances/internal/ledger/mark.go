@@ -120,7 +120,7 @@ func newSerials(folder string) (*serials, error) {
 		return nil, err
 	}
 	if err := json.Unmarshal(b, &m.known); err != nil {
-		return nil, fmt.Errorf("%s: %w\nhint: remove it, if it cannot be restored; then a ledger that was set back is not noticed", m.file, err)
+		return nil, fmt.Errorf("%s: %w\nhint: remove it, if it cannot be restored; then a rollback of the ledger goes unnoticed", m.file, err)
 	}
 	m.written = m.known
 	return m, nil

@@ -136,7 +136,7 @@ func decodeHead(b []byte) (page, error) {
 	var p page
 	dec := json.NewDecoder(bytes.NewReader(b))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return p, fmt.Errorf("no object")
+		return p, fmt.Errorf("not an object")
 	}
 	for dec.More() {
 		name, err := dec.Token()

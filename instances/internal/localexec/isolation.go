@@ -51,7 +51,7 @@ func (o *LocalOptions) isolation() (sandbox.Isolation, error) {
 		}
 	case sandbox.ModeUser:
 		if !root {
-			return i, errors.New("isolation = \"user\" needs a server that runs as root, which alone may become others\nhint: isolation = \"sandbox\" needs no root")
+			return i, errors.New("isolation = \"user\" needs a server that runs as root: only root can switch users\nhint: isolation = \"sandbox\" needs no root")
 		}
 		if len(o.Users) == 0 {
 			return i, errors.New("isolation = \"user\" requires users, one for each concurrent run")
@@ -184,7 +184,7 @@ func (l *Local) explain(err error, output string) error {
 		return fmt.Errorf("%w\nhint: the user of a run must be able to enter and read what the executor shows; if the server runs as root, that user is %d", failed, nobody)
 	}
 	if l.isolation.Mode == sandbox.ModeSandbox && (strings.HasPrefix(line, "bwrap:") || errors.Is(err, errNamespace)) {
-		return fmt.Errorf("%w\nhint: this machine does not let okara and bubblewrap create namespaces: allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces), or write out another isolation: user, wrap or none", failed)
+		return fmt.Errorf("%w\nhint: this machine does not let okara and bubblewrap create namespaces: allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces), or set another isolation: user, wrap or none", failed)
 	}
 	return failed
 }

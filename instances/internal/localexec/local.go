@@ -467,4 +467,4 @@ func (l *Local) startProcess(o *sandbox.Order, in, out, errs *os.File) (pid int,
 }
 
 // errNamespace reports that no namespace could be made for a sandbox.
-var errNamespace = errors.New("no namespace could be made for the run")
+var errNamespace = errors.New("no namespace could be created for the run")

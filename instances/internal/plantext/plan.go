@@ -70,7 +70,7 @@ func Split(plan string) (parts []Part, add, change, remove int) {
 		said = told + outputs[end:]
 	}
 	if said = strings.TrimSpace(said); said != "" {
-		parts = append(parts, Part{Note: "what else the tool says", Text: said})
+		parts = append(parts, Part{Note: "other output of the tool", Text: said})
 	}
 	if _, outside, ok := strings.Cut(before, "Note: Objects have changed outside of "); ok {
 		parts = append(parts, Part{Note: "what has changed outside of the tool", Text: outside})

@@ -32,7 +32,7 @@ func TestSplit(t *testing.T) {
 	for _, p := range parts {
 		got = append(got, p.Effect+"|"+p.Name+"|"+p.Note)
 	}
-	must.Equal(t, "parts", strings.Join(got, "\n"), "remove|a.b[\"x will be created\"]|will be destroyed\nreplace|a.c|is tainted, so must be replaced\n|data.a.d|will be read during apply\n|a.e|has moved to a.f\n|outputs|change\n||what else the tool says")
+	must.Equal(t, "parts", strings.Join(got, "\n"), "remove|a.b[\"x will be created\"]|will be destroyed\nreplace|a.c|is tainted, so must be replaced\n|data.a.d|will be read during apply\n|a.e|has moved to a.f\n|outputs|change\n||other output of the tool")
 	must.Equal(t, "numbers", fmt.Sprint(add, change, remove), "1 0 2")
 	for _, other := range []string{"", "Plan: 1 to add\n", strings.Replace(plan, "2 to destroy", "1 to destroy", 1), strings.Replace(plan, "# a.e has moved to a.f\n    resource", "# a.e will be destroyed\n  - resource", 1), strings.Replace(plan, "Plan:", "plan:", 1), "\n  ~ v = x will perform the following actions:\n" + plan} {
 		if parts, _, _, _ := plantext.Split(other); parts != nil {

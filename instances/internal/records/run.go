@@ -130,7 +130,7 @@ func (i InstanceRepo) PutSource(ctx context.Context, id string, n int, s Source)
 		blobs = append(blobs, oci.BytesBlob(mediaSnapshot, s.Template))
 	}
 	if len(s.Annotations) > maxAnnotations {
-		return fmt.Errorf("%d annotations, at most %d: %w", len(s.Annotations), maxAnnotations, oci.ErrTooLarge)
+		return fmt.Errorf("%d annotations, the limit is %d: %w", len(s.Annotations), maxAnnotations, oci.ErrTooLarge)
 	}
 	ann := map[string]string{}
 	for k, v := range s.Annotations {
@@ -287,7 +287,7 @@ func (r RunResult) PlanJSON(ctx context.Context) ([]byte, error) {
 func (i InstanceRepo) PlanAt(ctx context.Context, tag string) ([]byte, error) {
 	t, ok := ParseInstanceTag(tag)
 	if !ok || t.Kind != TagRun {
-		return nil, fmt.Errorf("%q is no tag of an attempt: %w", tag, oci.ErrNotFound)
+		return nil, fmt.Errorf("%q is not a tag of an attempt: %w", tag, oci.ErrNotFound)
 	}
 	image, err := i.image(ctx, t, artifactRun)
 	if err != nil {

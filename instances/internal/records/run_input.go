@@ -42,7 +42,7 @@ func inputTag(id string, d digest.Digest) (InstanceTag, error) {
 // PutInput writes the input of a run, again if need be, and returns its digest.
 func (i InstanceRepo) PutInput(ctx context.Context, id string, b []byte) (string, error) {
 	if len(b) > maxInput {
-		return "", fmt.Errorf("the variables and addresses of a run have %d bytes, at most %d: %w", len(b), maxInput, oci.ErrTooLarge)
+		return "", fmt.Errorf("the variables and addresses of a run have %d bytes, the limit is %d: %w", len(b), maxInput, oci.ErrTooLarge)
 	}
 	d := digest.FromBytes(b)
 	tag, err := inputTag(id, d)

@@ -172,7 +172,7 @@ func readIn(root *os.Root, name string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
 	if info.Size() > limit {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d", name, info.Size(), limit)
+		return nil, fmt.Errorf("%s has %d bytes, the limit is %d", name, info.Size(), limit)
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -239,7 +239,7 @@ func (c *compiler) compilePattern(v any) (pattern, error) {
 		return pattern{}, err
 	}
 	if len(source) > maxPattern {
-		return pattern{}, fmt.Errorf("a pattern of %d bytes, at most %d", len(source), maxPattern)
+		return pattern{}, fmt.Errorf("a pattern of %d bytes, the limit is %d", len(source), maxPattern)
 	}
 	tree, err := syntax.Parse(source, syntax.Perl)
 	if err != nil {

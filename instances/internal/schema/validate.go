@@ -116,7 +116,7 @@ func (s *Schema) checkCount(keyword, unit string, n int, at []string, r *run) {
 		r.addProblem(at, fmt.Sprintf("has %d %s, at least %d", n, unit, minimum))
 	}
 	if maximum, ok := s.counts["max"+keyword]; ok && int64(n) > maximum {
-		r.addProblem(at, fmt.Sprintf("has %d %s, at most %d", n, unit, maximum))
+		r.addProblem(at, fmt.Sprintf("has %d %s, the limit is %d", n, unit, maximum))
 	}
 }
 

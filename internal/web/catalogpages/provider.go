@@ -169,7 +169,7 @@ func (s *providers) body(r *site.Request, p addr.Provider, v addr.Version, l *ca
 	case artifact.SignatureVerified:
 		b.Marks = append(b.Marks, site.Mark{Text: "checksums signed", Kind: "good"})
 	case artifact.SignatureNone:
-		b.Marks = append(b.Marks, site.Mark{Text: "origin signs nothing", Kind: "plain"})
+		b.Marks = append(b.Marks, site.Mark{Text: "not signed by origin", Kind: "plain"})
 	}
 	if err := pv.Installable(p); err != nil {
 		b.Problem = err.Error()

@@ -56,7 +56,7 @@ func (s usageExamples) moduleExamples(r *site.Request, m addr.Module, v addr.Ver
 		{Title: "On the command line", Note: "Fetch the files.", Text: "okara pull module " + m.String() + "@" + v.String() + " DIR\n"},
 		verifyExample(m.String()+"@"+v.String(), by),
 		{
-			Title: "Badge", Note: "The newest version in a README, for whoever may read the module here.",
+			Title: "Badge", Note: "Shows the newest version in a README, to users who may read the module here.",
 			Text: "[![" + m.String() + "](https://" + s.hosts.Of(r) + "/ui/" + itemPath(m.Item()) + "/badge.svg)](https://" + s.hosts.Of(r) + "/ui/" + itemPath(m.Item()) + ")\n",
 		},
 	}

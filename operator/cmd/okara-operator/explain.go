@@ -29,13 +29,13 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/explain"
 )
 
-const explainLong = `Explain on one page what an object waits for: its conditions, the state of its runs,
+const explainLong = `Explain on one page what an object is waiting for: its conditions, the state of its runs,
 its latest events, and the commands that help. KIND is a kind of okara, or one
 that a ModuleKind defines, by any name that kubectl accepts.
 
-It reads with the rights of the kubeconfig, and changes nothing. It says which parts these
-rights do not show, such as the objects of Flux. The exit code is 0 if the object could be
-read, whatever its state, 1 if not, and 2 for an invalid argument.`
+It reads with the rights of the kubeconfig, and changes nothing. It lists what these
+rights do not allow it to read, such as the objects of Flux. The exit code is 0 if the
+object could be read, whatever its state, 1 if not, and 2 for an invalid argument.`
 
 const explainExample = `  okara-operator explain vpc prod -n tenant-acme
   okara-operator explain okinst abcdefghjk -n okara-instances

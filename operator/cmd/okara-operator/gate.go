@@ -29,7 +29,7 @@ func (s *gateSite) addTo(f *pflag.FlagSet) {
 
 func (s *gateSite) check() error {
 	if (s.address == "") != (s.certificates == "") {
-		return usagef("--plan-gate-address and --plan-gate-certificates must be given together")
+		return usagef("--plan-gate-address and --plan-gate-certificates must be set together")
 	}
 	if _, port, err := net.SplitHostPort(s.address); s.address != "" && (err != nil || !isPort(port)) {
 		return usagef("--plan-gate-address %q is not [HOST]:PORT: use :9443, for example", s.address)

@@ -69,7 +69,7 @@ func (s *runSite) hasRuns() bool { return s.serve != "" }
 func (s *runSite) check() error {
 	if !s.hasRuns() {
 		if s.cluster != "" || s.pullSecret != "" || s.config != "" || s.egress != "" || s.unbounded {
-			return usagef("--cluster, --pull-secret, --config, --run-egress and --unsafe-no-policies are for runs: name okara serve with --serve URL")
+			return usagef("--cluster, --pull-secret, --config, --run-egress and --unsafe-no-policies are for runs: specify okara serve with --serve URL")
 		}
 		return nil
 	}

@@ -108,7 +108,7 @@ func (f *renderFlags) objects(d document, all defined) ([]any, error) {
 
 func (f *renderFlags) object(d document, k *kindspec.Kind) ([]any, error) {
 	if k == nil {
-		return nil, &hintError{fmt.Errorf("no ModuleKind defines %s", d.kind.Kind), "also give the file with its ModuleKind"}
+		return nil, &hintError{fmt.Errorf("no ModuleKind defines %s", d.kind.Kind), "also specify the file with its ModuleKind"}
 	}
 	at, err := f.requiredSite(d.kind.Kind)
 	if err != nil {
@@ -134,7 +134,7 @@ func (f *renderFlags) instance(d document, templates map[string]*v1alpha1.Templa
 	}
 	t := templates[strings.Replace(o.Spec.Template, "/", ".", 1)]
 	if t == nil {
-		return nil, &hintError{fmt.Errorf("template %q not found in the documents", o.Spec.Template), "also give the file with its Template"}
+		return nil, &hintError{fmt.Errorf("template %q not found in the documents", o.Spec.Template), "also specify the file with its Template"}
 	}
 	if t.Spec.Module == nil {
 		return nil, fmt.Errorf("template %s installs a chart, but only modules can be rendered", o.Spec.Template)

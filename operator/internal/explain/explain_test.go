@@ -132,7 +132,7 @@ kind: VPC
 metadata: {name: prod, namespace: tenant-acme, uid: u-1, generation: 3}
 status:
   plan: {pending: 1.4.0-14f2.9c41}
-  conditions: [{type: Ready, status: "False", reason: Planned, message: "plan 1.4.0-14f2.9c41 waits for an Approval", observedGeneration: 2}]
+  conditions: [{type: Ready, status: "False", reason: Planned, message: "plan 1.4.0-14f2.9c41 is waiting for an Approval", observedGeneration: 2}]
 `)
 	e := &Explainer{Client: fake.NewClientBuilder().Build(), Now: time.Now()}
 	got := e.Explain(t.Context(), o)

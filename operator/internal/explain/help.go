@@ -81,7 +81,7 @@ func helpOfRuns(reason string) []string {
 	case v1alpha1.ReasonOutputsConflict:
 		return []string{"rename the Secret that the message names, or set outputs.secretName of the ModuleKind"}
 	case "StateLocked":
-		return []string{"okara state locks   # shows the holder", "an administrator breaks it: kubectl annotate {ref}{in} " + v1alpha1.AnnotationUnlock + "=ID"}
+		return []string{"okara state locks   # shows the holder", "an administrator ends it: kubectl annotate {ref}{in} " + v1alpha1.AnnotationUnlock + "=ID"}
 	case "PlanGateMissing":
 		return []string{"start the operator with --plan-gate-address, or set operator.planGate.secret of the chart"}
 	}

@@ -78,7 +78,7 @@ func (s *Spec) checkWays() error {
 	if s.Gate != "" {
 		u, err := url.Parse(s.Gate)
 		if err != nil || !isWeb(u) || u.Hostname() == "" || u.User != nil {
-			return fieldf("gate", "%q is no https://HOST/PATH", s.Gate)
+			return fieldf("gate", "%q is not https://HOST/PATH", s.Gate)
 		}
 	}
 	for i, h := range s.HealthChecks {

@@ -67,11 +67,11 @@ func (r *Release) checkChart() error {
 			return fieldf("chart.oci.url", "%v", err)
 		}
 	case c.Helm != nil && !isURL(c.Helm.URL, "https", "http"):
-		return fieldf("chart.helm.url", "%q is no https://HOST/PATH", c.Helm.URL)
+		return fieldf("chart.helm.url", "%q is not https://HOST/PATH", c.Helm.URL)
 	case c.Helm != nil && (c.Helm.Name == "" || strings.ContainsAny(c.Helm.Name, "/\\")):
 		return fieldf("chart.helm.name", "%q is not a valid chart name", c.Helm.Name)
 	case c.Git != nil && !isURL(c.Git.URL, "https", "http", "ssh"):
-		return fieldf("chart.git.url", "%q is no https://HOST/PATH and no ssh://USER@HOST/PATH", c.Git.URL)
+		return fieldf("chart.git.url", "%q is neither https://HOST/PATH nor ssh://USER@HOST/PATH", c.Git.URL)
 	case c.Git != nil && c.Git.Path != "" && !staysInside(c.Git.Path):
 		return fieldf("chart.git.path", "%q is outside the repository", c.Git.Path)
 	case c.Helm == nil && c.Git == nil:

@@ -166,7 +166,7 @@ func TestAskedForIsNotReady(t *testing.T) {
 	none := func(o *v1alpha1.InstanceSpec) { o.Parameters = nil }
 
 	s.change("anna", large)
-	s.run(leader, "the update waits", s.says(s.id, v1alpha1.ConditionReconciling, "waits for an Approval"))
+	s.run(leader, "the update waits", s.says(s.id, v1alpha1.ConditionReconciling, "waiting for an Approval"))
 	if got := s.decide(leader, "ben", v1alpha1.DecisionReject); got.Result != v1alpha1.ApprovalRejected {
 		t.Fatalf("%+v", got)
 	}
@@ -176,7 +176,7 @@ func TestAskedForIsNotReady(t *testing.T) {
 	s.run(leader, "it asks for what it is", s.isReady(s.id))
 
 	s.change("anna", large)
-	s.run(leader, "the update waits again", s.says(s.id, v1alpha1.ConditionReconciling, "waits for an Approval"))
+	s.run(leader, "the update waits again", s.says(s.id, v1alpha1.ConditionReconciling, "waiting for an Approval"))
 	o := s.all()[s.id]
 	before := o.DeepCopy()
 	metav1.SetMetaDataAnnotation(&o.ObjectMeta, v1alpha1.AnnotationCancel, "now")

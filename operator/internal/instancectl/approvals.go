@@ -78,7 +78,7 @@ func (k *requests) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.A
 		plan = lifecycle.RequestPlan(r)
 	}
 	if plan != lifecycle.Awaits(r) {
-		return refused(v1alpha1.ApprovalStale, "no plan %s waits: the Instance is %s", plan, phaseOf(r.Phase))
+		return refused(v1alpha1.ApprovalStale, "plan %s is not waiting for approval: the Instance is %s", plan, phaseOf(r.Phase))
 	}
 	var event lifecycle.Event = lifecycle.Approve{ID: r.ID, Plan: plan, Why: a.Spec.Reason}
 	if a.Spec.Decision == v1alpha1.DecisionReject {
@@ -86,7 +86,7 @@ func (k *requests) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.A
 	}
 	approver := k.catalog.settings.Users.actorNamed(a.Spec.Approver)
 	if asker := r.WantedBy(); a.Spec.Decision != v1alpha1.DecisionReject && !k.machine.Limits.ApprovalSelf && maybeSame(approver, asker) {
-		return refused(v1alpha1.ApprovalRefused, "it cannot be determined whether %s is the requester, %s: approve in the same way, or start the operator with --user-issuer", a.Spec.Approver, asker.Subject)
+		return refused(v1alpha1.ApprovalRefused, "it cannot be determined whether %s is the requester, %s: approve by the same means as the request, or start the operator with --user-issuer", a.Spec.Approver, asker.Subject)
 	}
 	err := k.applyEvent(approver, event)
 	switch {

@@ -108,14 +108,14 @@ func verdictOf(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) v
 	case lifecycle.Ready, lifecycle.Available:
 		v.State = verdict.Ready
 		if requestsChange(r) {
-			v = verdict.Verdict{Reason: v1alpha1.ConditionAwaitingApproval, Message: "the requested change waits for an Approval of plan " + o.Status.Plan + ", and nothing was changed yet"}
+			v = verdict.Verdict{Reason: v1alpha1.ConditionAwaitingApproval, Message: "the requested change is waiting for an Approval of plan " + o.Status.Plan + ", and nothing was changed yet"}
 		}
 	case lifecycle.Failed, lifecycle.DestroyFailed, lifecycle.Rejected:
 		v.State = verdict.Stalled
 	case lifecycle.Destroyed, lifecycle.Orphaned:
 		v.State = verdict.Held
 	case lifecycle.Requested, lifecycle.Planned:
-		v.Message = cmp.Or(v.Message, "it waits for an Approval of plan "+o.Status.Plan)
+		v.Message = cmp.Or(v.Message, "it is waiting for an Approval of plan "+o.Status.Plan)
 	}
 	if c := conditionOf(r, lifecycle.Waiting); c != nil && c.Reason != "" && v.State == verdict.UnderWay {
 		v.Reason = c.Reason

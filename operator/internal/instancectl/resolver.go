@@ -164,7 +164,7 @@ func (r *resolver) resolveModule(ctx context.Context, t *template.Template, ref 
 		return source, module, err
 	}
 	if len(module.Inputs) > maxInputs {
-		return source, module, invalid{fmt.Errorf("the schema of the inputs of module %s %s has %d bytes, at most %d are allowed", source.Module, source.Version, len(module.Inputs), maxInputs)}
+		return source, module, invalid{fmt.Errorf("the schema of the inputs of module %s %s has %d bytes, the limit is %d", source.Module, source.Version, len(module.Inputs), maxInputs)}
 	}
 	if _, err := schemaOf(t, module.Inputs, module.Outputs); err != nil {
 		return source, module, invalid{err}

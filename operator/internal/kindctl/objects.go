@@ -149,7 +149,7 @@ func (k *kind) assign(ctx context.Context, def *v1alpha1.ModuleKind, now string,
 }
 
 // errNoVersion says that a definition has no version for an object that had none before.
-var errNoVersion = errors.New("no version of the module was chosen yet: the ModuleKind says why")
+var errNoVersion = errors.New("no version of the module was chosen yet: the ModuleKind shows why")
 
 func (k *kind) chooseChange(ctx context.Context, def *v1alpha1.ModuleKind, now string, o *unstructured.Unstructured, next change) (change, error) {
 	if next.module.Version == "" && def.Status.Module == nil {

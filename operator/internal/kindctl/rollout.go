@@ -183,7 +183,7 @@ func (k *kind) noteAvailable(ctx context.Context, o *unstructured.Unstructured, 
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionUpdateAvailable)
 	} else {
 		meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-			Type: v1alpha1.ConditionUpdateAvailable, Status: metav1.ConditionTrue, Reason: "NewerVersion", Message: "spec." + kindspec.RunField + ".version: " + available + " asks for it",
+			Type: v1alpha1.ConditionUpdateAvailable, Status: metav1.ConditionTrue, Reason: "NewerVersion", Message: "spec." + kindspec.RunField + ".version: " + available + " requests it",
 			ObservedGeneration: o.GetGeneration(),
 		})
 	}

@@ -60,7 +60,7 @@ func pending(o *unstructured.Unstructured) bool {
 	return is
 }
 
-// TestApproval checks that a plan waits for an Approval of that plan, at this generation.
+// TestApproval checks that a plan is waiting for an Approval of that plan, at this generation.
 //
 // Shows: kinds 1
 func TestApproval(t *testing.T) {

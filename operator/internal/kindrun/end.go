@@ -72,7 +72,7 @@ func destroyAgain(ctx context.Context, x *object, now fluxexec.Status) error {
 			d = &destroyStatus{}
 		}
 		if len(now.Left) > 0 {
-			x.emitEvent("LeftBehind", "as the module says, and perhaps costing: %s", text.Excerpt(strings.Join(now.Left, ", ")))
+			x.emitEvent("LeftBehind", "as the module specifies, and may incur costs: %s", text.Excerpt(strings.Join(now.Left, ", ")))
 		}
 		d.Failures = d.Failures + 1
 		d.FailedAt = now.FailedAt
@@ -90,7 +90,7 @@ func destroyAgain(ctx context.Context, x *object, now fluxexec.Status) error {
 		return nil
 	}
 	line, _, _ := strings.Cut(now.Message, "\n")
-	return errors.Join(destroyProblem(x, fmt.Sprintf("destroying failed %d times, next try in 24h: %s", d.Failures, line)), x.Executor.Cancel(ctx, x.want.Run))
+	return errors.Join(destroyProblem(x, fmt.Sprintf("destroying failed %d times, next attempt in 24h: %s", d.Failures, line)), x.Executor.Cancel(ctx, x.want.Run))
 }
 
 // abandonObject gives up what was made: no run, the state stays.

@@ -118,12 +118,12 @@ func (s *status) projectRun(now fluxexec.Status, changed bool, sum string, gener
 	waiting := now.Phase == fluxexec.Waiting
 	s.keepCondition(v1alpha1.ConditionDrifted, drifted, generation, v1alpha1.ReasonDrift, now.Message)
 	s.keepCondition(v1alpha1.ConditionWaiting, waiting, generation, now.Reason, "the state is locked by "+now.Lock)
-	s.keepCondition(v1alpha1.ConditionAwaitingApproval, s.PendingApproval, generation, v1alpha1.ReasonPlanned, "a plan waits for an Approval")
+	s.keepCondition(v1alpha1.ConditionAwaitingApproval, s.PendingApproval, generation, v1alpha1.ReasonPlanned, "a plan is waiting for an Approval")
 	switch now.Phase {
 	case fluxexec.Applied:
 		s.Phase = phaseReady
 		s.Applied = sum
-		s.sayState(verdict.Ready, generation, v1alpha1.ReasonApplied, "all is as the object says")
+		s.sayState(verdict.Ready, generation, v1alpha1.ReasonApplied, "everything is as the object specifies")
 	case fluxexec.Drifted:
 		s.Phase = phaseReady
 		s.sayState(verdict.Ready, generation, v1alpha1.ReasonDrift, now.Message)
@@ -175,7 +175,7 @@ func (s *status) setPlanned(now fluxexec.Status, generation int64, had *planStat
 	}
 	s.Plan = &planStatus{Pending: now.Plan.ID, Since: since, Summary: fmt.Sprintf("%d to add, %d to change, %d to destroy", now.Plan.Adds, now.Plan.Changes, now.Plan.Removes)}
 	if now.Plan.Reason == "" {
-		s.sayState(verdict.UnderWay, generation, v1alpha1.ReasonPlanned, "plan "+now.Plan.ID+" waits for an Approval")
+		s.sayState(verdict.UnderWay, generation, v1alpha1.ReasonPlanned, "plan "+now.Plan.ID+" is waiting for an Approval")
 		return
 	}
 	s.Plan.Summary = ""

@@ -89,7 +89,7 @@ const RunField = "runOptions"
 // runSchema is the schema of an object's options for its run.
 func runSchema() apiextensions.JSONSchemaProps {
 	return objectProps("How this object runs. It is not an input.", map[string]apiextensions.JSONSchemaProps{
-		"version": textProps(128, "Version of the module, of those that the definition allows. Empty: the one that it has, or of a new object the definition's."),
+		"version": textProps(128, "Version of the module, one that the definition allows. Empty: the current one, or for a new object that of the definition."),
 		"suspend": {Type: "boolean", Description: "Stops runs, but not deletion."},
 		"drift": {
 			Type: "string", Description: "Overrides the definition.",
@@ -104,7 +104,7 @@ func statusSchema() apiextensions.JSONSchemaProps {
 		"observedGeneration": {Type: "integer", Format: "int64"}, "lastTransitionTime": {Type: "string", Format: "date-time"},
 	})
 	condition.Required = []string{"type", "status", "reason", "message", "lastTransitionTime"}
-	outputs := listProps(64, textProps(128, ""), "Names of the outputs that outputsSecret has.")
+	outputs := listProps(64, textProps(128, ""), "Names of the outputs that outputsSecret contains.")
 	conditions := listProps(32, condition, "Ready, Reconciling and Stalled, as in kstatus, and others.")
 	conditions.XListType = new("map")
 	conditions.XListMapKeys = []string{"type"}
@@ -124,11 +124,11 @@ func statusSchema() apiextensions.JSONSchemaProps {
 		"lastAppliedRevision": textProps(512, "Digest of the module that was applied last."),
 		"lastPlannedRevision": textProps(512, "Digest of the module that was planned last."),
 		"applied":             textProps(64, "Digest of what was applied last, of this object and its definition."),
-		"pendingApproval":     {Type: "boolean", Description: "A plan waits for an Approval."},
-		"plan": objectProps("The plan that waits.", map[string]apiextensions.JSONSchemaProps{
-			"pending": textProps(256, "ID to be named in the Approval."), "since": textProps(64, "Since when it waits. A plan that is older than a day is replaced."), "summary": textProps(1024, "Summary of its changes."), "configMap": textProps(253, "ConfigMap with its text."),
+		"pendingApproval":     {Type: "boolean", Description: "A plan is waiting for an Approval."},
+		"plan": objectProps("The plan that is waiting.", map[string]apiextensions.JSONSchemaProps{
+			"pending": textProps(256, "ID to be named in the Approval."), "since": textProps(64, "Time since which it has been waiting. A plan that is older than a day is replaced."), "summary": textProps(1024, "Summary of its changes."), "configMap": textProps(253, "ConfigMap with its text."),
 		}),
-		"replanned": textProps(64, "When a plan that had waited for too long was last replaced."),
+		"replanned": textProps(64, "Time at which a plan that had waited for too long was last replaced."),
 		"destroy": objectProps("Attempts to destroy its resources.", map[string]apiextensions.JSONSchemaProps{
 			"failures": {Type: "integer", Format: "int32", Description: "Number of consecutive failed attempts."}, "failedAt": textProps(64, "Time of the last failure."),
 		}),

@@ -221,7 +221,7 @@ output "p" {
 		inline(`{type: string, not: {}}`):                                                                  `spec.schema.inline.a: a field of type "string" cannot have "not"`,
 		inline(`{oneOf: [{type: string}]}`):                                                                `spec.schema.inline.a: a field of type "" cannot have "oneOf"`,
 		inline(`{type: array, items: {type: object, properties: {c: {$ref: "#/$defs/self"}}}}`):            "spec.schema.inline.a[].c[]: $ref to itself: write the type out",
-		inline(`{$ref: "https://example.com/s.json"}`):                                                     "only a part of this schema can be meant",
+		inline(`{$ref: "https://example.com/s.json"}`):                                                     "only references within this schema are supported",
 		inline(`{$ref: "#/$defs/none"}`):                                                                   "type not found",
 		inline(`{type: object, properties: {b: {type: string, writeOnly: true}}}`):                         "spec.schema.inline.a.b: only a whole input can be writeOnly",
 		inline(`{type: object, required: [b], properties: {}}`):                                            "b is required, but is not a property",

@@ -242,8 +242,8 @@ func secretProps(path string, of *apiextensions.JSONSchemaProps) (apiextensions.
 	return apiextensions.JSONSchemaProps{
 		Type: "object", Description: of.Description, Required: []string{"key", "name"},
 		Properties: map[string]apiextensions.JSONSchemaProps{
-			"name": text(253, "Name of a Secret of the same namespace, which agrees to it by its annotation "+v1alpha1.AnnotationUse+"."),
-			"key":  text(253, "Its key with the value."),
+			"name": text(253, "Name of a Secret in the same namespace, which allows this use with its annotation "+v1alpha1.AnnotationUse+"."),
+			"key":  text(253, "Key of the Secret that contains the value."),
 		},
 	}, nil
 }

@@ -73,7 +73,7 @@ func (t *translator) resolve(path string, v any, in map[string]any, refs []strin
 	ref, _ := v.(string)
 	pointer, local := strings.CutPrefix(ref, "#/")
 	if !local {
-		return nil, nil, fieldf(path, "$ref to %q: only a part of this schema can be meant, as #/$defs/NAME", ref)
+		return nil, nil, fieldf(path, "$ref to %q: only references within this schema are supported, such as #/$defs/NAME", ref)
 	}
 	if slices.Contains(refs, ref) {
 		return nil, nil, fieldf(path, "$ref to itself: write the type out")

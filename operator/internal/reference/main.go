@@ -17,8 +17,8 @@ import (
 
 const head = `# Kinds of Kubernetes
 
-The fields of each kind of the group okara.dev, made from the CRDs in charts/okara/crds.
-A field with ! must be there. What every object has (apiVersion, kind, metadata) is left out.
+The fields of each kind of the group okara.dev, generated from the CRDs in charts/okara/crds.
+A field with ! is required. What every object has (apiVersion, kind, metadata) is omitted.
 `
 
 func main() {

@@ -173,7 +173,7 @@ func TestRulesCountInTheFrontEnd(t *testing.T) {
 
 	put(`{"rules": [{"name": "all", "allow": ["read:module:**"]}`)
 	s.until("a broken file is told", func() (bool, any) {
-		return strings.Contains(front.log.String(), "the rules file was not read again"), front.log.String()
+		return strings.Contains(front.log.String(), "the rules file was not reloaded"), front.log.String()
 	})
 	if own, other := front.ask(t, own, alice), front.ask(t, "net/vpc/aws", alice); own != http.StatusNotFound || other != http.StatusForbidden {
 		t.Errorf("a broken file: %d and %d, want the old rules", own, other)

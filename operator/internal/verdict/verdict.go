@@ -40,7 +40,7 @@ const (
 
 // String is the message of a verdict that has none.
 func (s State) String() string {
-	return [...]string{"it is under way", "it is as the object says", "it is retried", "it must be changed", "it is stopped"}[s]
+	return [...]string{"it is under way", "it is as the object specifies", "it is retried", "it must be changed", "it is stopped"}[s]
 }
 
 const (

@@ -99,7 +99,7 @@ func TestSecond(t *testing.T) {
 	// After force-unlock the first process is fenced.
 	second.must(second.unlock("prod", id))
 	other := second.must(second.lock("prod", "OperationTypeApply")).LockID
-	says(t, first.write("prod", stateOf(2, "late")), "taken over", "bring it back with `okara state restore ")
+	says(t, first.write("prod", stateOf(2, "late")), "taken over", "restore it with `okara state restore ")
 	second.must(second.write("prod", stateOf(3, "second")))
 	second.must(second.unlock("prod", other))
 	if got := first.state("prod"); got != nil && string(got) == string(stateOf(2, "late")) {

@@ -92,7 +92,7 @@ func (b Book) replicate(ctx context.Context, dst Book, t tag, there []tag, resea
 	}
 	for _, other := range there {
 		if other != t && !dst.removeRecord(ctx, other) && compareNewer(other, t) < 0 {
-			return fmt.Errorf("%s:%s counts more than what is copied, and the registry does not delete it: %w", dst.Repo, other, oci.ErrUnsupported)
+			return fmt.Errorf("%s:%s counts more than what is copied, and the registry does not allow deleting it: %w", dst.Repo, other, oci.ErrUnsupported)
 		}
 	}
 	return nil
@@ -136,7 +136,7 @@ func (b Book) withdraw(ctx context.Context, tags []tag) (bool, error) {
 	}
 	_, layer, err := b.fetch(ctx, tags[0])
 	if err == nil && layer.MediaType != mediaVariable && b.Sealer == nil {
-		err = fmt.Errorf("%s does not delete, so recording that %s is deleted requires the state keys: %w", b.Repo, tags[0], oci.ErrUnsupported)
+		err = fmt.Errorf("%s does not allow deletion, so recording that %s is deleted requires the state keys: %w", b.Repo, tags[0], oci.ErrUnsupported)
 	}
 	if err != nil {
 		return false, err

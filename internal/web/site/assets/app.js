@@ -295,6 +295,6 @@ function follow(box) {
     say("It is over: " + clean(String(JSON.parse(e.data).result)) + ". ");
     state.append(link);
   });
-  source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) say("The log does not come any more. Load the page anew."); });
+  source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) say("The log stopped updating. Reload the page."); });
 }
 follow(document.querySelector("[data-log]"));
