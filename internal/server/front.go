@@ -175,6 +175,9 @@ func newFront(o Options) (*Front, error) {
 			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, States: o.shownStates(), Off: o.off, Finder: f.finder, Downloads: protocols.Downloads(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version, Replica: hostName(),
 			Doctor: doctor, Depot: admin, Audit: o.auditLog, ImageHosts: o.imageHosts, Instances: f.mounted.Pages,
 		}
+		if f.uses.Uses != nil {
+			shown.Uses = &f.uses
+		}
 		if f.mounted.RunPages != nil && shown.States != nil {
 			shown.Runs = f.mounted.RunPages(shown.States)
 		}

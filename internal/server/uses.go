@@ -63,6 +63,16 @@ func (s *UsesService) Behind(ctx context.Context, g access.Grant) (all []usage.O
 	return s.Uses.Outdated(s.mayReadState(g), s.judge(ctx))
 }
 
+// MadeOf returns what the newest version of a state is made of, if the caller may read it.
+func (s *UsesService) MadeOf(ctx context.Context, g access.Grant, state, workspace string) (a usage.Answer, known bool) {
+	if !s.mayReadState(g)(state, workspace) {
+		return a, false
+	}
+	a.States, known = s.Uses.MadeOf(state, workspace)
+	a.Judge(s.judge(ctx))
+	return a, known
+}
+
 // serveUsers answers GET /v1/used-by?address=ADDRESS[@CONSTRAINT][&kind=provider].
 func (s *UsesService) serveUsers(w http.ResponseWriter, r *http.Request) error {
 	g, err := allowList(s.Guard, r)

@@ -275,6 +275,20 @@ func (u *Uses) Ask(q usage.Query, may func(state, workspace string) bool) usage.
 	return a
 }
 
+// MadeOf returns what the newest version of a workspace is made of; false: it is not known.
+func (u *Uses) MadeOf(state, workspace string) (all []usage.UsedBy, known bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	e := u.index.Workspaces(state)[workspace]
+	if e == nil {
+		return nil, false
+	}
+	for _, use := range e.Uses {
+		all = append(all, usage.UsedBy{State: state, Workspace: workspace, Item: *use.Item, Since: time.Unix(use.Since, 0).UTC()})
+	}
+	return all, e.Recorded != ""
+}
+
 // Outdated returns what the readable states should no longer use, and whether all states were read.
 // judge may make requests.
 func (u *Uses) Outdated(may func(state, workspace string) bool, judge func(usage.Item) usage.Verdict) (all []usage.Outdated, complete bool) {

@@ -25,6 +25,7 @@ func TestGolden(t *testing.T) {
 		"login":       {Body: loginBody{}},
 		"login-token": {Body: loginBody{}, Set: func(b any) { b.(*loginBody).Issuer = "" }},
 		"me":          {Body: meBody{}},
+		"uses":        {Body: usesBody{}},
 	}, func(s webtest.Sheet, title, key string, body any) any {
 		return &site.Page{Title: title, Key: key, Up: "./../", Body: body}
 	})

@@ -36,6 +36,7 @@ type Options struct {
 	ImageHosts []string
 	Instances  site.Set      // pages of templates and instances; the zero value has none
 	Runs       site.Set      // pages of runs of workspaces, which belong to those of states
+	Uses       Uses          // of modules and providers by states; nil: unknown
 	Doctor     Doctor        // of this replica; nil: no doctor page
 	Audit      *auditlog.Log // of all replicas; nil: no audit page
 	Depot      Depot         // nil: no depot page
@@ -69,11 +70,19 @@ func pageSets(o Options) []site.Set {
 		o.Instances = site.Set{}
 	}
 	var all []site.Set
+	var uses *usesPages
+	beside := o.Instances
+	if o.Uses != nil && o.States != nil && !o.Off.States {
+		uses = &usesPages{uses: o.Uses, layout: o.States.Layout(), clock: o.Now}
+		beside.Home = uses.home(beside.Home)
+		o.Runs.State = uses.stateLinks(o.Runs.State)
+		all = append(all, site.Set{Routes: uses.addRoutes})
+	}
 	if o.Off.Catalog {
 		all = append(all, site.Set{Routes: func(r *site.Routes) { r.Show("GET /ui/{$}", site.List, firsts{o.Instances}.show) }})
 	} else {
 		all = append(all, catalogpages.New(catalogpages.Options{
-			Catalog: o.Catalog, Finder: o.Finder, Downloads: o.Downloads, Archives: o.Archives, Hosts: hostsOf(o), Images: o.ImageHosts, Renders: renders, Beside: o.Instances, Now: o.Now,
+			Catalog: o.Catalog, Finder: o.Finder, Downloads: o.Downloads, Archives: o.Archives, Hosts: hostsOf(o), Images: o.ImageHosts, Renders: renders, Beside: beside, Uses: uses != nil, Now: o.Now,
 		}))
 	}
 	if o.States != nil && !o.Off.States {

@@ -24,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/statictoken"
@@ -96,6 +97,7 @@ func newStateSiteWithout(t testing.TB, off web.Parts, anonymous ...rights.Scope)
 		Catalog:  all,
 		Finder:   catalog.NewFinder(all, false),
 		States:   s.states,
+		Uses:     &server.UsesService{Uses: s.states.Uses(), Catalog: all, Hostname: "okara.example.com", Layout: s.layout, Guard: guard},
 		Off:      off,
 		Doctor:   s,
 		Audit:    s.auditLog,

@@ -215,7 +215,7 @@ func (s *modules) show(r *site.Request) (*site.Page, error) {
 	return &site.Page{
 		Template: "module.html", Star: "modules/" + body.Address, Summary: summary, Title: titleOfTab(body.versionBody, "readme", strings.TrimSuffix(r.PathValue("path"), "/")), Body: body,
 		Crumbs:  []site.Link{{Text: "Catalog"}, {Text: x.m.Namespace, Href: "modules/" + x.m.Namespace}},
-		Also:    []site.Link{{Text: "All versions", Href: body.Item + "/versions"}, {Text: "Compare versions", Href: body.Item + "/compare"}, {Text: "Downloads", Href: body.Item + "/downloads"}},
+		Also:    append([]site.Link{{Text: "All versions", Href: body.Item + "/versions"}, {Text: "Compare versions", Href: body.Item + "/compare"}, {Text: "Downloads", Href: body.Item + "/downloads"}}, s.versions.usersLinks(x.m.Item(), x.v)...),
 		Command: commandFor(body.Tab, x.m.String()+"@"+x.v.String()),
 	}, nil
 }

@@ -144,7 +144,7 @@ func (s *providers) show(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	return &site.Page{
-		Template: "provider.html", Title: title, Body: body,
+		Template: "provider.html", Title: title, Body: body, Also: s.versions.usersLinks(it, v),
 		Crumbs:  []site.Link{{Text: "Catalog"}, {Text: namespaceOf(it), Href: namespacePath(it)}},
 		Command: commandFor(body.Tab, p.String()+"@"+v.String()),
 	}, nil

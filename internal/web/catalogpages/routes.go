@@ -20,6 +20,7 @@ type Options struct {
 	Hosts     site.Hosts
 	Images    []string // hosts whose images READMEs show
 	Renders   site.RenderLimiter
+	Uses      bool     // another set has pages of who uses an item
 	Beside    site.Set // content for the first page, and for that of a module
 	Now       site.Clock
 }
@@ -33,7 +34,7 @@ func New(o Options) site.Set {
 	counts := counts{o.Downloads}
 	search := &searches{catalog: o.Catalog, finder: o.Finder, find: o.Beside.Find, counts: counts, clock: o.Now}
 	home := &homes{searches: search, beside: o.Beside, hosts: o.Hosts}
-	history := &versions{catalog: o.Catalog, counts: counts, clock: o.Now}
+	history := &versions{catalog: o.Catalog, counts: counts, clock: o.Now, uses: o.Uses}
 	evidence := &evidences{catalog: o.Catalog, archives: o.Archives}
 	usageExamples := usageExamples{o.Catalog, o.Hosts}
 	m := &modules{

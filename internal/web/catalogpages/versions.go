@@ -90,6 +90,20 @@ type versions struct {
 	catalog *catalog.Catalog
 	counts  counts
 	clock   site.Clock
+	uses    bool // there are pages of who uses an item
+}
+
+// usersLinks returns links to who uses an item, and this version of it.
+func (s *versions) usersLinks(it addr.Item, v addr.Version) []site.Link {
+	if !s.uses {
+		return nil
+	}
+	kind := addr.KindModule
+	if it.Kind != kind {
+		kind = addr.KindProvider
+	}
+	at := "used-by?kind=" + kind + "&address=" + url.QueryEscape(it.String())
+	return []site.Link{{Text: "Used by", Href: at}, {Text: "Who uses " + v.String(), Href: at + url.QueryEscape("@"+v.String())}}
 }
 
 // versionsPage returns a page of the served versions, highest first. Each view reads only some of
