@@ -74,7 +74,7 @@ func pageSets(o Options) []site.Set {
 	beside := o.Instances
 	if o.Uses != nil && o.States != nil && !o.Off.States {
 		uses = &usesPages{uses: o.Uses, layout: o.States.Layout(), clock: o.Now}
-		beside.Home = uses.home(beside.Home)
+		beside.Home = uses.homeSection(beside.Home)
 		o.Runs.State = uses.stateLinks(o.Runs.State)
 		all = append(all, site.Set{Routes: uses.addRoutes})
 	}

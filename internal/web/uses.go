@@ -97,12 +97,12 @@ func (p *usesPages) showUsers(r *site.Request) (*site.Page, error) {
 		body.Versions = append(body.Versions, useCount{cmp.Or(version, "unknown"), n, len(a.States)})
 	}
 	slices.SortFunc(body.Versions, func(a, b useCount) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(b.Version, a.Version)) })
-	p.fillRows(r, &body, a)
+	p.fillUses(r, &body, a)
 	at := text.Block(v.Get("address"))
 	return &site.Page{Template: "uses.html", Title: "Used by", Query: q.Address(), Command: "okara used-by " + text.ShellWord(at), Crumbs: []site.Link{{Text: "Catalog"}, {Text: at}}, Body: body}, nil
 }
 
-func (p *usesPages) fillRows(r *site.Request, body *usesBody, a usage.Answer) {
+func (p *usesPages) fillUses(r *site.Request, body *usesBody, a usage.Answer) {
 	var shown []usage.UsedBy
 	shown, body.Pages = site.OnePage(r, "page", a.States)
 	for _, u := range shown {
@@ -121,7 +121,7 @@ func (p *usesPages) showMade(r *site.Request) (*site.Page, error) {
 	name, workspace := r.PathValue("name"), r.PathValue("workspace")
 	a, known := p.uses.MadeOf(r.Context(), r.Grant, name, workspace)
 	body := usesBody{Made: true, Unrecorded: !known}
-	p.fillRows(r, &body, a)
+	p.fillUses(r, &body, a)
 	shown := text.Block(workspace)
 	return &site.Page{
 		Template: "uses.html", Title: "Made of", Command: "okara outdated", Body: body,
@@ -142,8 +142,8 @@ func (p *usesPages) stateLinks(before func(*site.Request, string, string) []site
 	}
 }
 
-// home adds what is used although it is withdrawn to the first page of administrators.
-func (p *usesPages) home(before func(*site.Request) (template.HTML, error)) func(*site.Request) (template.HTML, error) {
+// homeSection adds what is used although it is withdrawn to the first page of administrators.
+func (p *usesPages) homeSection(before func(*site.Request) (template.HTML, error)) func(*site.Request) (template.HTML, error) {
 	return func(r *site.Request) (own template.HTML, err error) {
 		if before != nil {
 			if own, err = before(r); err != nil {
