@@ -76,7 +76,7 @@ func pageSets(o Options) []site.Set {
 		uses = &usesPages{uses: o.Uses, layout: o.States.Layout(), clock: o.Now}
 		beside.Home = uses.homeSection(beside.Home)
 		o.Runs.State = uses.stateLinks(o.Runs.State)
-		all = append(all, site.Set{Routes: uses.addRoutes})
+		all = append(all, site.Set{Routes: uses.addUsesRoutes})
 	}
 	if o.Off.Catalog {
 		all = append(all, site.Set{Routes: func(r *site.Routes) { r.Show("GET /ui/{$}", site.List, firsts{o.Instances}.show) }})

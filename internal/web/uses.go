@@ -65,7 +65,7 @@ type useCount struct {
 	N, Of   int
 }
 
-func (p *usesPages) addRoutes(r *site.Routes) {
+func (p *usesPages) addUsesRoutes(r *site.Routes) {
 	r.Show("GET /ui/used-by", site.List, p.showUsers) // each caller sees only readable states
 	r.Show("GET /ui/states/{name}/{workspace}/made-of", func(r *site.Request) (rights.Right, error) {
 		return rights.StateRight(p.layout, rights.Read, r.PathValue("name"), r.PathValue("workspace")), nil
