@@ -42,6 +42,8 @@ publish modules ROOT many/{name}/aws --version 1.0.0
 publish provider RELEASE acme/dns 1.0.0 --sign-key KEYS/ID.asc
 list
 list net/json/aws
+used-by net/json/aws
+outdated
 show net/json/aws
 show acme/dns
 pull net/json/aws@1.0.0 DIR/pulled
@@ -90,6 +92,7 @@ instance template validate TEMPLATE
 instance template publish TEMPLATE 1.0.0
 state list REGISTRY/infra/state
 state show REGISTRY/infra/state
+state uses REGISTRY/infra/state
 state history REGISTRY/infra/state
 state pull REGISTRY/infra/state -o DIR/pulled.tfstate
 state push REGISTRY/infra/state STATE

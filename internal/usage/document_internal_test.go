@@ -3,11 +3,13 @@
 package usage
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/must"
 )
@@ -149,4 +151,34 @@ func FuzzParse(f *testing.F) {
 		x := NewIndex()
 		x.PutEntry(Entry{State: "s", Workspace: "w"}, again)
 	})
+}
+
+// TestQuery: a question finds a module by its address with and without host, and by its source.
+func TestQuery(t *testing.T) {
+	x := NewIndex()
+	d := must.Get(Parse(rootOf(modulesJSON).Record()(nil, nil)))(t)
+	x.PutEntry(Entry{State: "a", Workspace: "w", N: 1, Written: time.Unix(100, 0)}, d)
+	x.PutEntry(Entry{State: "a", Workspace: "w", N: 2, Written: time.Unix(200, 0)}, d) // in its place
+	x.PutEntry(Entry{State: "b", Workspace: "w", N: 1}, nil)
+	for query, want := range map[string]string{
+		"net/vpc/aws": "5.0.1", "registry.example.com/net/vpc/aws@~> 5.0": "5.0.1", "net/vpc/aws@< 5": "", "net/vpc/gcp": "",
+		"oci://registry.example.com/okara/modules/app/site/aws": "2.0.0", "app/site/aws@2.0.0": "2.0.0", "./modules/own": "-",
+		"git::https://git.example.com/infra/dns.git": "1.2.0", "git::https://bob@git.example.com/infra/dns.git//sub@1.2.0": "1.2.0",
+		"git::https://git.example.com/infra/dns": "", "hashicorp/null": "3.2.0", "registry.opentofu.org/hashicorp/null@3.2.0": "3.2.0",
+	} {
+		a := x.Ask(must.Get(ParseQuery(query, false))(t), func(string, string) bool { return true })
+		got := ""
+		for _, s := range a.States {
+			got += cmp.Or(s.Version, "-")
+			must.Equal(t, query+": since", s.Since.Unix(), int64(100))
+		}
+		must.Equal(t, query, got, want)
+	}
+	for _, wrong := range []string{"", "a", "a/b/c/d/e", "net/vpc/aws@x", "../up", "file:///etc"} {
+		if q, err := ParseQuery(wrong, false); err == nil {
+			t.Errorf("%q: %+v", wrong, q)
+		}
+	}
+	x.Remove("a", func(*Entry) bool { return true })
+	must.Equal(t, "left", fmt.Sprint(x.States(), len(x.items), len(x.users)), "[b] 0 0")
 }

@@ -44,12 +44,12 @@ type Entry struct {
 type Index struct {
 	entries map[string]map[string]*Entry // by state and workspace
 	items   map[Item]*Item
-	users   map[*Item][]*Entry // nil: entries have changed
+	users   map[*Item][]*Entry
 }
 
 // NewIndex returns an empty index.
 func NewIndex() *Index {
-	return &Index{entries: map[string]map[string]*Entry{}, items: map[Item]*Item{}}
+	return &Index{entries: map[string]map[string]*Entry{}, items: map[Item]*Item{}, users: map[*Item][]*Entry{}}
 }
 
 // Workspaces returns the entries of a state by workspace.
@@ -80,11 +80,32 @@ func (x *Index) PutEntry(e Entry, d *Document) {
 }
 
 func (x *Index) storeEntry(e *Entry) {
+	before := x.entries[e.State][e.Workspace]
+	for _, u := range e.Uses {
+		x.users[u.Item] = append(x.users[u.Item], e)
+	}
+	if before != nil { // later, since it may be the only other user of an item
+		x.dropEntry(before)
+	}
 	if x.entries[e.State] == nil {
 		x.entries[e.State] = map[string]*Entry{}
 	}
 	x.entries[e.State][e.Workspace] = e
-	x.users = nil
+}
+
+// dropEntry removes an entry, and items that nothing else uses.
+func (x *Index) dropEntry(e *Entry) {
+	delete(x.entries[e.State], e.Workspace)
+	if len(x.entries[e.State]) == 0 {
+		delete(x.entries, e.State)
+	}
+	for _, u := range e.Uses {
+		x.users[u.Item] = slices.DeleteFunc(x.users[u.Item], func(other *Entry) bool { return other == e })
+		if len(x.users[u.Item]) == 0 {
+			delete(x.users, u.Item)
+			delete(x.items, *u.Item)
+		}
+	}
 }
 
 // versionIn returns the version that a source names by tag or ref, as 1.2.3 or v1.2.3; else "".
@@ -112,7 +133,9 @@ func (x *Index) addUse(e, before *Entry, it Item, since time.Time) {
 			}
 		}
 	}
-	e.Uses = append(e.Uses, use)
+	if !slices.ContainsFunc(e.Uses, func(u Use) bool { return u.Item == use.Item }) { // they may differ by digest
+		e.Uses = append(e.Uses, use)
+	}
 }
 
 func (x *Index) internItem(it Item) *Item {
@@ -134,33 +157,9 @@ func providerAddress(source string) string {
 
 // Remove drops the workspaces of a state for which gone is true.
 func (x *Index) Remove(state string, gone func(*Entry) bool) {
-	for workspace, e := range x.entries[state] {
+	for _, e := range x.entries[state] {
 		if gone(e) {
-			delete(x.entries[state], workspace)
-			x.users = nil
-		}
-	}
-	if len(x.entries[state]) == 0 {
-		delete(x.entries, state)
-	}
-}
-
-// findUsers makes the lists of users, and forgets items that nobody uses.
-func (x *Index) findUsers() {
-	if x.users != nil {
-		return
-	}
-	x.users = map[*Item][]*Entry{}
-	for _, workspaces := range x.entries {
-		for _, e := range workspaces {
-			for _, u := range e.Uses {
-				x.users[u.Item] = append(x.users[u.Item], e)
-			}
-		}
-	}
-	for it, shared := range x.items {
-		if x.users[shared] == nil {
-			delete(x.items, it)
+			x.dropEntry(e)
 		}
 	}
 }
@@ -179,7 +178,11 @@ type Query struct {
 // a provider, HOST/NAMESPACE/NAME/SYSTEM, or a source such as git::https://… or ./modules/vpc. With
 // provider true only a provider is meant.
 func ParseQuery(s string, provider bool) (Query, error) {
-	source, constraint, _ := strings.Cut(s, "@")
+	source := s
+	constraint := ""
+	if i := strings.LastIndexByte(s, '@'); i >= 0 && !strings.Contains(s[i:], "/") { // else of git@HOST
+		source, constraint = s[:i], s[i+1:]
+	}
 	if v, err := addr.ParseVersion(constraint); err == nil {
 		constraint = v.String()
 	}
@@ -231,7 +234,7 @@ func (q *Query) matchesItem(it *Item) bool {
 	}
 	if q.exact != "" {
 		source, _, _ := strings.Cut(it.Source, "?")
-		return source == q.exact
+		return source == q.exact || strings.HasPrefix(source, q.exact+"//") // a folder of it
 	}
 	return it.address == q.address
 }
@@ -279,7 +282,6 @@ const maxAnswer = 10_000
 
 // Ask answers a query for a caller that may read the states for which may is true.
 func (x *Index) Ask(q Query, may func(state, workspace string) bool) Answer {
-	x.findUsers()
 	a := Answer{Address: q.Source, Kind: q.Kind, States: []UsedBy{}}
 	visible := map[*Entry]bool{}
 	others := 0
@@ -354,7 +356,6 @@ type Outdated struct {
 
 // Items returns what the readable states use.
 func (x *Index) Items(may func(state, workspace string) bool) []Item {
-	x.findUsers()
 	var all []Item
 	for it, users := range x.users {
 		if slices.ContainsFunc(users, func(e *Entry) bool { return may(e.State, e.Workspace) }) {
@@ -366,7 +367,6 @@ func (x *Index) Items(may func(state, workspace string) bool) []Item {
 
 // Outdated returns what the readable states use that is not the newest or has a status.
 func (x *Index) Outdated(may func(state, workspace string) bool, verdicts map[Item]Verdict) []Outdated {
-	x.findUsers()
 	all := []Outdated{}
 	for it, users := range x.users {
 		v := verdicts[*it]
