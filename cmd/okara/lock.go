@@ -84,7 +84,7 @@ func newLock(up *upstreams) *cobra.Command {
 				return lockModules(up.reg.App, dir, o)
 			}
 			if o.upgrade != nil {
-				return cli.UsageError("--upgrade goes with --modules: providers are upgraded by `tofu init -upgrade`")
+				return cli.UsageError("--upgrade requires --modules: providers are upgraded by `tofu init -upgrade`")
 			}
 			return lockFolder(cmd.Context(), up, dir, o)
 		},
@@ -96,7 +96,7 @@ func newLock(up *upstreams) *cobra.Command {
 	f.StringVar(&o.defaultHost, "default-host", "registry.opentofu.org", "`HOST` of provider addresses without one")
 	f.BoolVar(&o.check, "check", false, "write nothing; exit with code 4 if the file would change")
 	f.BoolVar(&o.modules, "modules", false, "lock the modules that init has installed, in .okara.lock.hcl")
-	f.StringArrayVar(&o.upgrade, "upgrade", nil, "with --modules, take another package for `CALL`, a path such as network.subnets or a source (repeatable; alone: for all)")
+	f.StringArrayVar(&o.upgrade, "upgrade", nil, "with --modules, accept a different package for `CALL`, a path such as network.subnets or a source (repeatable; alone: for all)")
 	f.Lookup("upgrade").NoOptDefVal = " "
 	f.BoolVar(&o.compute, "compute", false, "download packages to compute hashes that the source lacks")
 	o.policy.addTo(cmd)

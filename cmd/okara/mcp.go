@@ -22,8 +22,8 @@ func newMCP(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mcp",
 		Short: "Answer an assistant about modules and providers",
-		Long: `Answer an assistant about modules and providers, by the Model Context Protocol on
-standard input and output. An editor starts this program; nothing is changed by it.
+		Long: `Answer an assistant about modules and providers, over the Model Context Protocol on
+standard input and output. An editor starts this program, which changes nothing.
 
 ` + readServerHelp + `
 
@@ -33,7 +33,7 @@ Exit codes: 0 done, 2 usage.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if server.TokenFile == "-" {
-				return cli.UsageError("standard input has the messages of the assistant: name a file with --token-file")
+				return cli.UsageError("standard input carries the messages of the assistant: specify a file with --token-file")
 			}
 			from, err := openLister(reg, server)
 			if err != nil {

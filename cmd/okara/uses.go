@@ -32,12 +32,12 @@ one in use is withdrawn, deprecated or flagged by a scan.
 
 ADDRESS is [HOST/]NAMESPACE/NAME/SYSTEM of a module, [HOST/]NAMESPACE/TYPE of a provider,
 or the source of a module block, such as git::https://git.example.com/net/dns.git or
-./modules/dns. Without a host, that of any is meant. Versions that wrote no record are not
+./modules/dns. Without a host, it matches any host. Versions that wrote no record are not
 listed: see okara state uses.
 
-With --server, a front-end (okara serve) answers from its index, at most minutes old. It
-names the states that the token may read; of the others their number, if there are five or
-more. Without it, the states below --registry are read.
+With --server, a front-end (okara serve) answers from its index, at most a few minutes old.
+It lists the states that the token may read, and the number of the others, if there are
+five or more. Without it, the states below --registry are read.
 
 Exit codes: 0 done, 2 usage, 5 denied.`,
 		Example: `  okara used-by net/vpc/aws
@@ -96,7 +96,7 @@ func newOutdated(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "outdated",
 		Short: "List the states that use old, withdrawn or flagged versions",
-		Long: `List what states use that is not the newest version which fits, or is withdrawn,
+		Long: `List what states use that is not the newest version that fits, or is withdrawn,
 deprecated, or flagged by a scan. BETTER is the first higher version without such a mark.
 Only modules and providers of the registry are judged.
 
@@ -227,9 +227,9 @@ func newStateUses(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uses [REPOSITORY]",
 		Short: "List the modules and providers that a state was made of",
-		Long: `List the modules and providers that a version of a state was made of, as the program that
-wrote it has recorded: okara tofu, okara terraform, okara exec and instances what init found,
-others at least the providers. Versions of an okara before this record say nothing.`,
+		Long: `List the modules and providers that a version of a state was made of, as recorded by the
+program that wrote it: okara tofu, okara terraform, okara exec and instances record what
+init found, others at least the providers. Versions written by an older okara have no record.`,
 		Example: `  okara state uses registry.example.com/state/shop -w prod
   okara state uses registry.example.com/state/shop -w prod --version 41 --json`,
 		Args: cobra.MaximumNArgs(1),

@@ -35,7 +35,7 @@ func ScreenOrigin(g *Guard, r *http.Request) error {
 	if origin := r.Header.Get("Origin"); origin == "" || isOwnHost(r, hostNames(g.o.Names)) {
 		return nil
 	}
-	return &Refusal{Status: http.StatusForbidden, Text: "a web page of another site may not ask this"}
+	return &Refusal{Status: http.StatusForbidden, Text: "a web page of another site may not send this request"}
 }
 
 // screenName refuses requests to a Host that is no name of this server, if anonymous may write.

@@ -106,11 +106,11 @@ func callMethod(ctx context.Context, s Source, version string, r request) (any, 
 		all := allTools()
 		i := slices.IndexFunc(all, func(t tool) bool { return t.Name == p.Name })
 		if err != nil || i < 0 {
-			return nil, &rpcError{-32602, "there is no tool " + text.Excerpt(p.Name) + ": see tools/list"}
+			return nil, &rpcError{-32602, "tool " + text.Excerpt(p.Name) + " not found: see tools/list"}
 		}
 		return all[i].answerCall(ctx, s, p.Arguments), nil
 	}
-	return nil, &rpcError{-32601, "there is no method " + text.Excerpt(r.Method) + " here"}
+	return nil, &rpcError{-32601, "method " + text.Excerpt(r.Method) + " not found"}
 }
 
 // encodePlain returns v as JSON on one line, without a line end.

@@ -74,7 +74,7 @@ func newTool[In, Out any](name, title, about string, run func(context.Context, S
 			d := json.NewDecoder(strings.NewReader(cmp.Or(string(arguments), "{}")))
 			d.DisallowUnknownFields()
 			if err := d.Decode(&in); err != nil {
-				return nil, &wrongError{"the arguments of " + name + " are wrong: " + strings.TrimPrefix(err.Error(), "json: ")}
+				return nil, &wrongError{"invalid arguments of " + name + ": " + strings.TrimPrefix(err.Error(), "json: ")}
 			}
 			return run(ctx, s, in)
 		},

@@ -25,7 +25,7 @@ func allTools() []tool {
 		newTool("versions", "Versions", "Versions of a module or provider: the newest, the one that a constraint selects, which are deprecated or withdrawn, why, and what to use instead.", showVersions),
 		newTool("provider_docs", "Provider documentation", "One page of the documentation of a provider, by name as aws_vpc or data.aws_vpc, or the list of its pages.", showDocs),
 		newTool("compare", "Compare versions", "What changed between two versions of a module: what breaks callers, what may break them, what is new.", compareVersions),
-		newTool("used_by", "Used by", "Which states use a module or provider, in which version, since when: whom a change or a hole concerns.", showUsers),
+		newTool("used_by", "Used by", "Which states use a module or provider, in which version, since when: who is affected by a change or a vulnerability.", showUsers),
 		newTool("outdated", "Outdated", "States that use a version that is behind the newest, deprecated, withdrawn or flagged by a scan, with the first version that is not.", showOutdated),
 	}
 }

@@ -115,7 +115,7 @@ func (f *File) addBlock(b *hclsyntax.Block) error {
 		}
 		f.Calls = append(f.Calls, Call{Path: b.Labels[0], Source: word("package"), Version: word("version")})
 	default:
-		return errors.New(`want a block package "SOURCE" "VERSION" or call "PATH"`)
+		return errors.New(`expected a block package "SOURCE" "VERSION" or call "PATH"`)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func Installed(dataDir string) (*File, error) {
 		}
 		folder := filepath.Join(dataDir, "modules", m.Key)
 		if !filepath.IsLocal(m.Key) {
-			return nil, fmt.Errorf("modules.json has the key %q, which is no call", m.Key)
+			return nil, fmt.Errorf("modules.json has the key %q, which is not a call", m.Key)
 		}
 		hash, err := hashPackage(folder)
 		if err != nil {

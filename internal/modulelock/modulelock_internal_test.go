@@ -80,7 +80,7 @@ func TestLock(t *testing.T) {
 		}, `okara.test/net/vpc/aws is installed as 5.2.0, .okara.lock.hcl has 5.1.2`},
 		"outside": {func() error {
 			return os.WriteFile(filepath.Join(data, "modules/modules.json"), []byte(strings.Replace(list, `"Key":"dns"`, `"Key":"../../x"`, 1)), 0o644)
-		}, "which is no call"},
+		}, "which is not a call"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, data = newRoot(t)

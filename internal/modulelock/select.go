@@ -176,7 +176,7 @@ func (s *selection) sendOn(ctx context.Context, u *url.URL, header http.Header) 
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err == nil && len(b) > maxAnswer {
-		err = fmt.Errorf("the answer has more than %d MiB", maxAnswer>>20)
+		err = fmt.Errorf("the response has more than %d MiB", maxAnswer>>20)
 	}
 	return resp.StatusCode, resp.Header, b, err
 }

@@ -47,7 +47,7 @@ func (f *Front) serveMCP(w http.ResponseWriter, r *http.Request) error {
 		return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: "a message has at most 64 KiB"}
 	}
 	if err != nil {
-		return &service.Error{Status: http.StatusBadRequest, Text: "the message did not arrive whole"}
+		return &service.Error{Status: http.StatusBadRequest, Text: "the message is incomplete"}
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	answer := mcp.Answer(r.Context(), mcpSource(f, r, g), f.o.Version, message)

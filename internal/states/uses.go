@@ -229,7 +229,7 @@ func (u *Uses) loadStored(ctx context.Context) error {
 	index := usage.NewIndex() // one that cannot be read is made again
 	if err == nil {
 		if index, err = usage.DecodeIndex(document); err != nil {
-			u.s.o.Logger.Warn("the stored index of what states use is not readable; it is made again", "error", err)
+			u.s.o.Logger.Warn("the stored index of what states use cannot be read; rebuilding it", "error", err)
 			index = usage.NewIndex()
 		}
 	}

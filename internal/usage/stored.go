@@ -54,7 +54,7 @@ func EncodeIndex(x *Index) ([]byte, error) {
 func DecodeIndex(document []byte) (*Index, error) {
 	var d storedIndex
 	if len(document) > MaxIndex {
-		return nil, fmt.Errorf("the index of uses has %d bytes, at most %d", len(document), MaxIndex)
+		return nil, fmt.Errorf("the index of uses has %d bytes, the limit is %d", len(document), MaxIndex)
 	}
 	if err := json.Unmarshal(document, &d); err != nil {
 		return nil, fmt.Errorf("the index of uses: %w", err)
