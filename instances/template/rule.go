@@ -53,15 +53,9 @@ func (b *schemaBuilder) readRules() {
 	for name, property := range b.properties {
 		_, isParameter := b.s.parameters[name]
 		_, isSet := b.inputs[name]
-		in := ruleInput{kind: cty.DynamicPseudoType}
-		if written, ok := property["x-okara-type"].(string); ok {
-			expr, diags := syntax.ParseExpression(written, "type")
-			if diags.HasErrors() {
-				continue
-			}
-			if in.kind, in.defaults, diags = typeexpr.TypeConstraintWithDefaults(expr); diags.HasErrors() {
-				continue
-			}
+		in, ok := newRuleInput(property)
+		if !ok {
+			continue
 		}
 		if value, ok := property["default"]; ok && !isParameter {
 			in.value, _ = encodeJSON(value) // decoded before, so it can be encoded
@@ -81,6 +75,21 @@ func (b *schemaBuilder) readRules() {
 			}
 		}
 	}
+}
+
+// newRuleInput reads the type of an input; false: it cannot be read.
+func newRuleInput(property map[string]any) (in ruleInput, ok bool) {
+	in.kind = cty.DynamicPseudoType
+	written, ok := property["x-okara-type"].(string)
+	if !ok {
+		return in, true
+	}
+	expr, diags := syntax.ParseExpression(written, "type")
+	if diags.HasErrors() {
+		return in, false
+	}
+	in.kind, in.defaults, diags = typeexpr.TypeConstraintWithDefaults(expr)
+	return in, !diags.HasErrors()
 }
 
 func (s *Schema) readRule(condition, message string) (r rule, ok bool) {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
 	"github.com/seed-141914ff/okara/instances/internal/schema"
 )
 
@@ -35,6 +37,11 @@ func (b *schemaBuilder) buildParameter(p Parameter) (map[string]any, error) {
 				return nil, err
 			}
 			b.s.defaults[p.Name] = raw
+			if in, ok := newRuleInput(input); ok && b.checkDefault(p, out, raw) != nil { // as the tool converts it: numbers of a map of texts
+				if v, err := in.convertValue(raw); err == nil {
+					b.s.defaults[p.Name], _ = ctyjson.SimpleJSONValue{Value: v}.MarshalJSON() // it is known, as it was JSON
+				}
+			}
 		}
 	} else {
 		b.s.defaults[p.Name] = p.Default

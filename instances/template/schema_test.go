@@ -232,6 +232,13 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
+// TestModuleDefault converts the default of a module to its type, as the tools do.
+func TestModuleDefault(t *testing.T) {
+	const inputs = `{"type":"object","properties":{"x":{"type":["array","null"],"items":{"type":"object","additionalProperties":{"type":"string"}},"x-okara-type":"list(map(string))","default":[{"port":22,"open":true,"name":"a"}]}}}`
+	s := must.Get(template.NewSchema(open(t, "parameter \"x\" {\n}"), template.Module{Inputs: json.RawMessage(inputs)}))(t)
+	must.Equal(t, "default", string(must.Get(s.CheckParameters(nil))(t)["x"]), `[{"name":"a","open":"true","port":"22"}]`)
+}
+
 // TestForeignSchema refuses schemas that read elsewhere or never end.
 func TestForeignSchema(t *testing.T) {
 	for _, property := range []string{
