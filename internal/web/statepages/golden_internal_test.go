@@ -3,6 +3,7 @@
 package statepages
 
 import (
+	"net/http/httptest"
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/must"
@@ -24,4 +25,12 @@ func TestGolden(t *testing.T) {
 	}, func(s webtest.Sheet, title, key string, body any) any {
 		return &site.Page{Title: title, Key: key, Up: "./../", Body: body}
 	})
+}
+
+// TestAddress names http only for a reader on the same machine.
+func TestAddress(t *testing.T) {
+	for at, want := range map[string]string{"http://127.0.0.1:8080/": "http://127.0.0.1:8080", "https://localhost/": "https://localhost", "http://okara.example.com/": "https://okara.example.com"} {
+		must.Equal(t, at, addressOf(site.Hosts{}, &site.Request{Request: httptest.NewRequest("GET", at, nil)}), want)
+	}
+	must.Equal(t, "set", addressOf(site.Hosts{Server: "okara.test"}, &site.Request{Request: httptest.NewRequest("GET", "http://127.0.0.1/", nil)}), "https://okara.test")
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web/site"
@@ -56,12 +57,21 @@ type lists struct {
 	beside     func(r *site.Request, name, workspace string) []site.Link
 }
 
+// addressOf returns the address of this server for a backend: http only where the reader is on the
+// same machine.
+func addressOf(hosts site.Hosts, r *site.Request) string {
+	if hosts.Server == "" && r.TLS == nil && netaddr.IsLoopback(r.Host) {
+		return "http://" + r.Host
+	}
+	return "https://" + hosts.Of(r)
+}
+
 // listStates lists the states that the caller may read.
 func (s *lists) listStates(r *site.Request) (*site.Page, error) {
 	if err := r.AllowLogin(); err != nil {
 		return nil, err
 	}
-	body := statesBody{Any: r.Grant.May(anyState()), Address: "https://" + s.hosts.Of(r)}
+	body := statesBody{Any: r.Grant.May(anyState()), Address: addressOf(s.hosts, r)}
 	wait, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	names, err := s.states.Names(wait)
