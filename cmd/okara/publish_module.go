@@ -76,6 +76,11 @@ content, 5 denied.`,
 			if options.Dir, err = dirBelow(packageRoot, args[0]); err != nil {
 				return err
 			}
+			if o.validate {
+				if err := validateModule(cmd.Context(), reg.App, root, target, options); err != nil {
+					return cli.PublishHint(err)
+				}
+			}
 			if o.dryRun {
 				return bump.printPlan(cmd.Context(), reg, server, root, target, options)
 			}
@@ -89,6 +94,7 @@ content, 5 denied.`,
 	}
 	o.addTo(reg.App, cmd.Flags())
 	server.Add(cmd.Flags())
+	cmd.Flags().BoolVar(&o.validate, "validate", false, "run init and validate of tofu or terraform in a copy of the files first")
 	cmd.Flags().StringVar(&bump.part, "bump", "", "publish the version after the highest release, with the next `major|minor|patch` number")
 	cmd.Flags().StringVar(&packageRoot, "package-root", "", "pack this parent `DIR` of the module; users then address //SUBDIR")
 	return cmd
@@ -110,7 +116,8 @@ type moduleFlags struct {
 	o       depot.ModuleOptions
 	include []string
 	policy  string
-	dryRun  bool
+
+	dryRun, validate bool
 }
 
 func (m *moduleFlags) addTo(a *cli.App, f *pflag.FlagSet) {
@@ -119,7 +126,7 @@ func (m *moduleFlags) addTo(a *cli.App, f *pflag.FlagSet) {
 	f.Bool("dereference", false, "")
 	a.Deprecate(f, "dereference", "symbolic links inside the folder are included without it")
 	f.BoolVar(&m.o.NoLatest, "no-latest", false, "do not move the tag latest")
-	f.BoolVar(&m.o.AllowInvalid, "force", false, "publish a configuration that tofu init or validate refuses")
+	f.BoolVar(&m.o.AllowInvalid, "force", false, "publish a configuration that tofu init or validate refuses: by okara's own checks, or by the tool with --validate")
 	f.StringVar(&m.policy, "policy", string(depot.PolicyImmutable), "policy for different content under an existing version: `immutable|editions`")
 	f.IntVar(&m.o.Limits.Files, "max-files", 10_000, "maximum number of files in a module")
 }
