@@ -240,7 +240,7 @@ func TestQueries(t *testing.T) {
 	dns := search.Entry{Kind: "mirror", Address: "registry.opentofu.org/cloudflare/cloudflare", Resources: []string{"cloudflare_dns_record", "cloudflare_zone", "cloudflare_r2_bucket"}}
 	entries := []search.Entry{
 		random, dns,
-		{Kind: "module", Address: "terraform-aws-modules/vpc/aws", Heading: "AWS VPC Terraform module", Description: "Terraform module which creates VPC resources on AWS.", Inputs: []string{"cidr", "azs", "private_subnets", "enable_nat_gateway"}, Resources: []string{"aws_vpc", "aws_subnet", "aws_nat_gateway"}, Submodules: []string{"vpc-endpoints"}, Texts: []string{"terraform", "gateway", "subnets"}},
+		{Kind: "module", Address: "terraform-aws-modules/vpc/aws", Heading: "AWS VPC Terraform module", Description: "Terraform module which creates VPC resources on AWS.", Inputs: []string{"cidr", "azs", "private_subnets", "enable_nat_gateway", "hive_compatible"}, Resources: []string{"aws_vpc", "aws_subnet", "aws_nat_gateway"}, Submodules: []string{"vpc-endpoints"}, Texts: []string{"terraform", "gateway", "subnets"}},
 		{Kind: "module", Address: "terraform-aws-modules/s3-bucket/aws", Description: "Creates a bucket.", Inputs: []string{"bucket", "versioning"}, Resources: []string{"aws_s3_bucket"}},
 		{Kind: "module", Address: "cloudposse/label/null", Heading: "terraform-null-label", Description: "Consistent names and tags for resources.", Inputs: []string{"namespace", "stage", "delimiter"}},
 		{Kind: "module", Address: "terraform-google-modules/network/google", Description: "A network with subnets.", Resources: []string{"google_compute_network", "google_compute_subnetwork"}},
@@ -270,7 +270,7 @@ func TestQueries(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", text, addresses(found), want)
 		}
 	}
-	for text, why := range map[string]string{"delimiter": "Input delimiter", "private-subnets": "Input private_subnets", "random_password": "Resource random_password", "dns record": "Resource cloudflare_dns_record", "vpc": "", "endpoints": "Submodule vpc-endpoints", "gateway": "Input enable_nat_gateway"} {
+	for text, why := range map[string]string{"delimiter": "Input delimiter", "private-subnets": "Input private_subnets", "random_password": "Resource random_password", "dns record": "Resource cloudflare_dns_record", "vpc": "", "github.com/terraform-aws-modules/terraform-aws-vpc": "", "endpoints": "Submodule vpc-endpoints", "gateway": "Input enable_nat_gateway"} {
 		q := query(t, url.Values{"q": {text}}.Encode())
 		must.Equal(t, "why "+text, v.Search(q, nil)[0].Why(q), why)
 	}

@@ -72,7 +72,7 @@ func (v *View) Search(q Query, downloads func(kind, address string) int64) []*En
 func (e *Entry) Why(q Query) string {
 	seen := strings.ToLower(e.Address + " " + e.Description)
 	for _, term := range q.terms {
-		for _, word := range append(parts(term), term) {
+		for _, word := range append(parts(bareAddress(term)), term) {
 			word = strings.TrimSuffix(word, "s")
 			if strings.Contains(seen, word) {
 				continue
