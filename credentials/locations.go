@@ -16,6 +16,8 @@ type locations struct {
 	getenv func(string) string
 	home   string // "" if there is none
 	goos   string
+
+	terraform bool // files of Terraform alone, which reads none of OpenTofu
 }
 
 // inHome returns a path below the home directory; "" if there is none.
@@ -137,10 +139,10 @@ func (p locations) cliFiles() []place {
 	return list
 }
 
-// CLIFiles lists the CLI configuration files of the tools, those that win first; not all need to be there.
-func CLIFiles(getenv func(string) string) (all []string) {
+// CLIFiles lists the CLI configuration files of a tool, those that win first; not all need to be there.
+func CLIFiles(getenv func(string) string, terraform bool) (all []string) {
 	home, _ := os.UserHomeDir() // without it there are fewer
-	for _, f := range (locations{getenv: getenv, home: home, goos: runtime.GOOS}).cliFiles() {
+	for _, f := range (locations{getenv: getenv, home: home, goos: runtime.GOOS, terraform: terraform}).cliFiles() {
 		all = append(all, f.file)
 	}
 	return all
@@ -149,6 +151,9 @@ func CLIFiles(getenv func(string) string) (all []string) {
 func (p locations) cliUnix() (file, dir string) {
 	file = p.inHome(".tofurc")
 	dir = p.inHome(".terraform.d")
+	if p.terraform {
+		return p.inHome(".terraformrc"), dir
+	}
 	legacy := p.inHome(".terraformrc")
 	xdg := p.getenv("XDG_CONFIG_HOME")
 	switch {
@@ -166,7 +171,7 @@ func (p locations) cliUnix() (file, dir string) {
 
 func (p locations) cliWindows() (file, dir string) {
 	file = p.inEnv("APPDATA", "tofu.rc")
-	if legacy := p.inEnv("APPDATA", "terraform.rc"); !fileExists(file) && fileExists(legacy) {
+	if legacy := p.inEnv("APPDATA", "terraform.rc"); p.terraform || !fileExists(file) && fileExists(legacy) {
 		file = legacy
 	}
 	return file, p.inEnv("APPDATA", "terraform.d")

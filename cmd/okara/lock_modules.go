@@ -28,7 +28,7 @@ func lockModules(a *cli.App, dir string, o lockOptions) error {
 		return err
 	}
 	data := backendblock.DataDir(dir, a.Getenv)
-	installed, err := modulelock.Installed(data)
+	installed, err := modulelock.Installed(dir, data)
 	if errors.Is(err, fs.ErrNotExist) {
 		return cli.WithHint(fmt.Errorf("no modules are installed in %s", dir), "run `tofu init` or `terraform init` there first")
 	}
@@ -44,7 +44,10 @@ func lockModules(a *cli.App, dir string, o lockOptions) error {
 	for _, u := range o.upgrade {
 		names = append(names, strings.TrimSpace(u))
 	}
-	if len(changes) == 0 && len(names) > 0 && !o.check && !slices.Contains(names, "") {
+	pending := slices.ContainsFunc(changes, func(d modulelock.Difference) bool {
+		return slices.Contains(names, d.Call) || slices.Contains(names, d.Package)
+	})
+	if len(names) > 0 && !pending && !o.check && !slices.Contains(names, "") {
 		return forgetModules(a, locked, name, data, names)
 	}
 	refused := changes
@@ -72,7 +75,11 @@ func lockModules(a *cli.App, dir string, o lockOptions) error {
 	case len(refused) > 0 && o.check:
 		return cli.WithHint(lockDiffers(fmt.Errorf("the installed modules are not those of %s", name)), "to install them again, remove .terraform/modules and run init; to accept them, run `okara lock --modules --upgrade %s`", dir)
 	case len(refused) > 0:
+<<<<<<< HEAD
 		return cli.WithHint(lockDiffers(fmt.Errorf("%s has different packages for these calls", name)), "accept them with --upgrade, or one with --upgrade=%s", refused[0].Call)
+=======
+		return cli.WithHint(lockDiffers(fmt.Errorf("%s has other packages for these calls", name)), "accept them with --upgrade")
+>>>>>>> 35665918 (lock: what the tools read is what is compared, and selection for people who logged in)
 	case o.check || len(changes) == 0 && !fresh:
 		return nil
 	}
@@ -91,7 +98,8 @@ func forgetModules(a *cli.App, locked *modulelock.File, name, data string, names
 	if err := files.Replace(name, rest.Bytes(), 0o644); err != nil {
 		return err
 	}
-	if err := a.PrintResult(rest.Compare(locked), fmt.Sprintf("%s: unlocked %s", name, strings.Join(names, ", "))); err != nil {
+	gone := slices.DeleteFunc(rest.Compare(locked), func(d modulelock.Difference) bool { return d.Locked != "" })
+	if err := a.PrintResult(gone, fmt.Sprintf("%s: unlocked %s", name, strings.Join(names, ", "))); err != nil {
 		return err
 	}
 	a.Note("next: run init with `okara tofu` or `okara terraform`, then `okara lock --modules`")

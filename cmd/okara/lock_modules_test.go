@@ -157,7 +157,9 @@ func TestTofuModuleLock(t *testing.T) {
 					must.Succeed(t, os.WriteFile(filepath.Join(dir, "main.tf"), fmt.Appendf(nil, versioned, "old", "", "0.9.0"), 0o644))
 					r.run(dir, false, "", tool.Name, "init")
 					r.run(dir, false, "", tool.Name, "plan")
-					r.run(dir, false, "", "lock", "--modules", "--check") // the tools keep the record of a call that is gone
+					r.run(dir, true, "but not installed", "lock", "--modules", "--check") // though the tools keep its record
+					r.run(dir, false, "", "lock", "--modules")
+					r.run(dir, false, "", "lock", "--modules", "--check")
 				}
 			}
 		})

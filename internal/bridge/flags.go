@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -54,7 +55,8 @@ func parseCommandLine(args []string) commandLine {
 			}
 			c.Variables = append(c.Variables, "-"+name+"="+value)
 		case flag && (name == "upgrade" || name == "update"):
-			c.Upgrade = value != "false"
+			on, err := strconv.ParseBool(value)
+			c.Upgrade = !hasValue || err != nil || on
 		case flag && name == "backend" && c.Command == "init":
 			c.NoBackend = value == "false"
 		case flag && name == "lock-timeout":

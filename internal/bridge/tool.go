@@ -76,7 +76,7 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 			return Result{}, err
 		}
 	}
-	if usesModules(line.Command) {
+	if usesModules(line.Command) && !slices.Contains(args, "-help") && !slices.Contains(args, "-h") {
 		if err := modulelock.Check(line.Dir, dataDir); err != nil {
 			return Result{}, err
 		}
@@ -96,14 +96,17 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 			return Result{}, err
 		}
 	}
-	release := func() error { return nil }
+	release, selecting := func() error { return nil }, false
 	if installsModules(line.Command) && !line.Upgrade {
-		if release, err = o.selectModules(ctx, line.Dir); err != nil {
+		if release, selecting, err = o.selectModules(ctx, line.Dir, tool.Terraform); err != nil {
 			return Result{}, err
 		}
 	}
 	res, err := Run(ctx, o)
 	err = errors.Join(err, release())
+	if selecting && res.Code != 0 {
+		o.Warn("init was shown only the versions in " + modulelock.Name + "; for another one run `okara lock --modules --upgrade=CALL` before it, or init -upgrade")
+	}
 	if err == nil {
 		initialized(res.Code)
 	}
@@ -122,25 +125,27 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 
 // selectModules makes the tool select the versions of the lock of modules, if there is one. Where that
 // cannot be, the lock is only compared afterwards.
-func (o *Options) selectModules(ctx context.Context, dir string) (release func() error, err error) {
+func (o *Options) selectModules(ctx context.Context, dir string, terraform bool) (release func() error, selecting bool, err error) {
 	release = func() error { return nil }
 	lock, err := modulelock.Read(dir)
 	if lock == nil || err != nil {
-		return release, err
+		return release, false, err
 	}
 	temp, remove, err := files.TempDir("")
 	if err != nil {
-		return release, err
+		return release, false, err
 	}
-	variable, stop, err := lock.Select(ctx, credentials.CLIFiles(o.Getenv), temp)
+	variable, skipped, stop, err := lock.Select(ctx, credentials.CLIFiles(o.Getenv, terraform), temp)
 	if err != nil {
-		o.Warn(fmt.Sprintf("the tool selects the versions of modules by itself: %v", err))
-		return func() error { return errors.Join(stop(), remove()) }, nil
+		skipped = append(skipped, err)
+	}
+	for _, err := range skipped {
+		o.Warn(fmt.Sprintf("the tool selects versions of modules by itself: %v", err))
 	}
 	if variable != "" {
 		o.Environ = append(o.Environ, variable)
 	}
-	return func() error { return errors.Join(stop(), remove()) }, nil
+	return func() error { return errors.Join(stop(), remove()) }, variable != "", nil
 }
 
 // installsModules reports whether a command of the tool installs modules.
@@ -148,7 +153,7 @@ func installsModules(command string) bool { return command == "init" || command 
 
 // usesModules reports whether a command of the tool evaluates a configuration with its modules.
 func usesModules(command string) bool {
-	return slices.Contains([]string{"plan", "apply", "destroy", "refresh", "import", "console", "graph", "validate", "test"}, command)
+	return slices.Contains([]string{"plan", "apply", "destroy", "refresh", "import", "console", "graph", "validate", "test", "query", "providers"}, command)
 }
 
 // namedOCI passes on the output of init with the backend's name in the user's file. The tools print

@@ -3,30 +3,34 @@
 package modulelock
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Difference is a call whose package is not the one in the lock.
 type Difference struct {
 	Call    string `json:"call"`
 	Package string `json:"package"`          // its source
-	Locked  string `json:"locked,omitempty"` // version, or hash if the versions are the same; "": not in the lock
+	Locked  string `json:"locked,omitempty"` // version, or source, or hashes where those are the same; "": not in the lock
 	Found   string `json:"found,omitempty"`  // likewise; "": not installed
 }
 
 func (d Difference) String() string {
+	name := fmt.Sprintf("module %q: %s", d.Call, text.Line(d.Package))
 	switch {
 	case d.Locked == "":
-		return fmt.Sprintf("module %q: %s %s is not in %s", d.Call, d.Package, d.Found, Name)
+		return fmt.Sprintf("%s (%s) is not in %s", name, text.Line(d.Found), Name)
 	case d.Found == "":
-		return fmt.Sprintf("module %q: %s %s is in %s, but not installed", d.Call, d.Package, d.Locked, Name)
+		return fmt.Sprintf("%s (%s) is in %s, but not installed", name, text.Line(d.Locked), Name)
 	}
-	return fmt.Sprintf("module %q: %s is installed as %s, %s has %s", d.Call, d.Package, d.Found, Name, d.Locked)
+	return fmt.Sprintf("%s is installed as %s, %s has %s", name, text.Line(d.Found), Name, text.Line(d.Locked))
 }
 
 // Compare returns how what is installed differs from the lock, call by call.
@@ -38,46 +42,44 @@ func (f *File) Compare(installed *File) (all []Difference) {
 	for _, now := range installed.Calls {
 		locked, ok := calls[now.Path]
 		delete(calls, now.Path)
-		found := installed.findPackage(now.Source, now.Version)
-		d := Difference{Call: now.Path, Package: now.Source, Found: now.Version}
+		d := Difference{Call: now.Path, Package: now.Source, Locked: locked.versionText(), Found: now.versionText()}
 		switch {
 		case !ok:
-			d.Found = found.versionOrSource()
+			d.Locked = ""
 		case locked.Source != now.Source:
-			d.Locked, d.Found = f.findPackage(locked.Source, locked.Version).versionOrSource(), found.versionOrSource()
-		case locked.Version != now.Version:
-			d.Locked = locked.Version
-		default:
+			d.Locked, d.Found = locked.Source+" "+d.Locked, now.Source+" "+d.Found
+		case locked.Version == now.Version:
 			want := f.findPackage(locked.Source, locked.Version)
-			if slices.Contains(want.Hashes, found.Hashes[0]) {
+			if slices.Contains(want.Hashes, now.full) {
 				continue
 			}
-			d.Package = strings.TrimSpace(now.Source + " " + now.Version)
-			d.Locked, d.Found = strings.Join(want.Hashes, " or "), found.Hashes[0]
+			d.Locked, d.Found = strings.Join(want.Hashes, " or "), now.full
 		}
 		all = append(all, d)
 	}
 	for path, c := range calls {
-		all = append(all, Difference{Call: path, Package: c.Source, Locked: c.Version})
+		all = append(all, Difference{Call: path, Package: c.Source, Locked: c.versionText()})
 	}
 	slices.SortFunc(all, func(a, b Difference) int { return strings.Compare(a.Call, b.Call) })
 	return all
 }
 
-func (p *Package) versionOrSource() string {
-	if p.Version == "" {
-		return p.Source
-	}
-	return p.Version
-}
+// versionText says which package it is, never nothing.
+func (c Call) versionText() string { return cmp.Or(c.Version, "no version") }
 
-// Upgrade returns the lock with the calls of installed. A call that both have keeps its package, unless
-// its path or its source is among those to upgrade; nil upgrades none, "" all.
+// Upgrade returns the lock with the calls of installed, and the differences that it does not take: a call
+// that both have keeps its package, unless its path or its source is among names; "" is all. Hashes that
+// another system found are kept.
 func (f *File) Upgrade(installed *File, names []string) (now *File, kept []Difference) {
 	for _, d := range f.Compare(installed) {
-		i := slices.IndexFunc(installed.Calls, func(c Call) bool { return c.Path == d.Call })
-		if d.Locked != "" && i >= 0 && !slices.Contains(names, "") && !slices.Contains(names, d.Call) && !slices.Contains(names, installed.Calls[i].Source) {
+		if d.Locked != "" && d.Found != "" && !slices.Contains(names, "") && !slices.Contains(names, d.Call) && !slices.Contains(names, d.Package) {
 			kept = append(kept, d)
+		}
+	}
+	for i, p := range installed.Packages {
+		if before := f.findPackage(p.Source, p.Version); before != nil && slices.ContainsFunc(before.Hashes, func(h string) bool { return slices.Contains(p.Hashes, h) }) {
+			installed.Packages[i].Hashes = addHashes(before.Hashes, p.Hashes...)
+			installed.Packages[i].Commit = cmp.Or(p.Commit, before.Commit)
 		}
 	}
 	return installed, kept
@@ -90,7 +92,7 @@ func Check(dir, dataDir string) error {
 	if f == nil || err != nil {
 		return err
 	}
-	installed, err := Installed(dataDir)
+	installed, err := Installed(dir, dataDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -6,10 +6,13 @@
 // # What is hashed
 //
 // A hash is h1: of golang.org/x/mod/sumdb/dirhash over the files of a package, the folder
-// .terraform/modules/KEY of a call, without the names that begin with a dot, in any folder: both tools
-// install a package that two calls use once, and copy it for the second call without these names
-// (internal/copy in OpenTofu 1.12.6, internal/copy in Terraform 1.16). So .git of a clone does not count
-// either. A link counts as its target's path. Modes do not count, and line ends do, as on disk.
+// .terraform/modules/KEY of a call. A package has two: of all files, and of those without names that begin
+// with a dot, in any folder. Both tools install a package that two calls use once, and copy it for the
+// second call without these names (internal/copy in OpenTofu 1.12.6 and Terraform 1.16.4). A call matches
+// if the hash of all of its files is one of the two. .git and .hg of a clone do not count. A link counts
+// as its target's path, and must stay in the package. Modes do not count, and line ends do, as on disk.
 //
-// Packages are named as in modules.json, without folder, ref and what may be a secret.
+// The tools read a module from Dir in modules.json, whatever its key: it must be in the package, or the
+// folder that a local source names. Packages are named as there, without folder, ref and what may be a
+// secret. Records of calls that are gone, which the tools keep, do not count.
 package modulelock

@@ -22,7 +22,7 @@ const Name = ".okara.lock.hcl"
 // Bounds of a lock file.
 const (
 	maxSize   = 8 << 20 // bytes
-	maxBlocks = 20_000
+	maxBlocks = 5_000
 	maxHashes = 16 // of a package
 )
 
@@ -48,6 +48,8 @@ type Package struct {
 type Call struct {
 	Path            string // as "network.subnets"
 	Source, Version string // of its package
+
+	full string // hash of all of its files, of what is installed
 }
 
 // Parse parses a lock file; name is for messages.

@@ -3,20 +3,25 @@
 package modulelock
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
 	"golang.org/x/mod/sumdb/dirhash"
 
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/usage"
 )
 
@@ -26,74 +31,189 @@ const maxFiles = 200_000
 // Read reads the lock of a root module; nil if there is none.
 func Read(dir string) (*File, error) {
 	name := filepath.Join(dir, Name)
-	f, err := os.Open(name)
+	src, err := files.ReadLimited(name, maxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, maxSize+1))
-	if err != nil {
-		return nil, err
-	}
 	return Parse(name, src)
 }
 
-// Installed returns the lock of what init has installed below dataDir; fs.ErrNotExist: it has not run.
-// Local folders are not packages.
-func Installed(dataDir string) (*File, error) {
-	list, err := os.ReadFile(filepath.Join(dataDir, "modules", "modules.json"))
+// record is one of modules.json, where init lists what it has installed:
+// https://github.com/opentofu/opentofu/tree/v1.12.6/internal/modsdir
+type record struct{ Key, Source, Version, Dir string }
+
+// readRecords returns the records of the calls that the configuration in dir still has, by key, with the
+// folders that the tools read: they never remove one. fs.ErrNotExist: init has not run.
+func readRecords(dir, dataDir string) (map[string]record, error) {
+	name := filepath.Join(dataDir, "modules", "modules.json")
+	list, err := files.ReadLimited(name, maxSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, statErr := os.Stat(dataDir); statErr == nil {
+			return nil, nil // no calls
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	var installed struct {
-		Modules []struct{ Key, Source, Version string }
+	var file struct{ Modules []record }
+	if err := json.Unmarshal(list, &file); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
-	if err := json.Unmarshal(list, &installed); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", filepath.Join(dataDir, "modules", "modules.json"), err)
+	all := map[string]record{"": {Dir: dir}}
+	for _, m := range file.Modules {
+		if !filepath.IsLocal(m.Key) && m.Key != "" {
+			return nil, fmt.Errorf("%s has the key %q, which is not a call", name, m.Key)
+		}
+		if m.Key != "" {
+			if m.Dir = filepath.FromSlash(m.Dir); !filepath.IsAbs(m.Dir) {
+				m.Dir = filepath.Join(dir, m.Dir)
+			}
+			all[m.Key] = m
+		}
 	}
-	f := &File{}
-	for _, m := range installed.Modules {
-		source, ref := splitSource(m.Source)
-		if source == "" { // the root, or a local folder
+	called := map[string]map[string]bool{}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if key == "" || strings.HasPrefix(key, "test.") {
 			continue
 		}
-		c := Call{Path: m.Key, Source: source, Version: m.Version}
-		if c.Version == "" {
-			c.Version = ref
+		parent, label := "", key
+		if i := strings.LastIndexByte(key, '.'); i >= 0 {
+			parent, label = key[:i], key[i+1:]
 		}
-		folder := filepath.Join(dataDir, "modules", m.Key)
-		if !filepath.IsLocal(m.Key) {
-			return nil, fmt.Errorf("modules.json has the key %q, which is not a call", m.Key)
+		from, ok := all[parent]
+		if ok && called[parent] == nil {
+			called[parent] = listCalls(from.Dir)
 		}
-		hash, err := hashPackage(folder)
+		if !ok || !called[parent][label] && !called[parent][anyCall] {
+			delete(all, key)
+		}
+	}
+	return all, nil
+}
+
+// anyCall says that a folder cannot be read, so that every record may be of a call in it.
+const anyCall = "*"
+
+// listCalls returns the labels of the module blocks in a folder.
+func listCalls(dir string) map[string]bool {
+	all := map[string]bool{}
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if !description.IsConfiguration(e.Name()) {
+			continue
+		}
+		var body *hcl.BodyContent
+		src, readErr := files.ReadLimited(filepath.Join(dir, e.Name()), maxSize)
+		if file, _ := syntax.Parse(src, e.Name()); readErr == nil && file != nil {
+			body, _, _ = file.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "module", LabelNames: []string{"name"}}}})
+		}
+		if body == nil {
+			err = errors.Join(err, readErr, fs.ErrInvalid)
+			continue
+		}
+		for _, b := range body.Blocks {
+			all[b.Labels[0]] = true
+		}
+	}
+	all[anyCall] = err != nil
+	return all
+}
+
+// Installed returns the lock of what init has installed for the root module dir; fs.ErrNotExist: it has
+// not run. Local folders are not packages.
+func Installed(dir, dataDir string) (*File, error) {
+	records, err := readRecords(dir, dataDir)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{}
+	for _, key := range slices.Sorted(maps.Keys(records)) {
+		m := records[key]
+		if key == "" {
+			continue
+		}
+		if isLocal(m.Source) {
+			if err := checkLocal(records, m); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		folder := filepath.Join(dataDir, "modules", key)
+		if !isWithin(folder, m.Dir) {
+			return nil, fmt.Errorf("module %q is read from %s, which is not in its package: run init again", key, m.Dir)
+		}
+		full, plain, err := hashPackage(folder)
 		if err != nil {
-			return nil, fmt.Errorf("module %q cannot be read, run init again: %v", m.Key, err) // not fs.ErrNotExist: init has run
+			return nil, fmt.Errorf("module %q cannot be read, run init again: %v", key, err) // not fs.ErrNotExist: init has run
 		}
+		source, ref := splitSource(m.Source)
+		c := Call{Path: key, Source: source, Version: cmp.Or(m.Version, ref), full: full}
 		p := f.findPackage(c.Source, c.Version)
-		switch {
-		case p == nil:
-			f.Packages = append(f.Packages, Package{Source: c.Source, Version: c.Version, Hashes: []string{hash}, Commit: readCommit(folder)})
-		case p.Hashes[0] != hash:
-			return nil, fmt.Errorf("%s %s is installed twice, and the files of %q differ: remove %s and run init again", c.Source, c.Version, m.Key, filepath.Join(dataDir, "modules"))
-		case p.Commit == "":
-			p.Commit = readCommit(folder)
+		if p == nil {
+			f.Packages = append(f.Packages, Package{Source: c.Source, Version: c.Version})
+			p = &f.Packages[len(f.Packages)-1]
 		}
+		p.Hashes = addHashes(p.Hashes, full, plain)
+		p.Commit = cmp.Or(p.Commit, readCommit(folder))
 		f.Calls = append(f.Calls, c)
 	}
 	f.sortBlocks()
 	return f, nil
 }
 
-// splitSource returns a source of modules.json without folder, and its ref; "": it is no package.
-func splitSource(source string) (clean, ref string) {
-	if source == "" || strings.HasPrefix(source, "./") || strings.HasPrefix(source, "../") {
-		return "", ""
+// addHashes adds those that are not there.
+func addHashes(to []string, more ...string) []string {
+	for _, h := range more {
+		if !slices.Contains(to, h) && len(to) < maxHashes {
+			to = append(to, h)
+		}
 	}
-	if clean = usage.CleanSource(source); clean == "" { // of this machine
+	return to
+}
+
+func isLocal(source string) bool {
+	return strings.HasPrefix(source, "./") || strings.HasPrefix(source, "../")
+}
+
+// checkLocal checks that a local call is read from the folder that its source names.
+func checkLocal(records map[string]record, m record) error {
+	parent := records[""]
+	if i := strings.LastIndexByte(m.Key, '.'); i >= 0 && !strings.HasPrefix(m.Key, "test.") {
+		parent = records[m.Key[:i]]
+	}
+	want, err := os.Stat(filepath.Join(parent.Dir, filepath.FromSlash(m.Source)))
+	read, readErr := os.Stat(m.Dir)
+	if errors.Is(readErr, fs.ErrNotExist) { // the tool says so
+		return nil
+	}
+	if err != nil || readErr != nil || !os.SameFile(want, read) {
+		return fmt.Errorf("module %q is read from %s, not from its source %s: run init again", m.Key, m.Dir, m.Source)
+	}
+	return nil
+}
+
+// isWithin reports whether a path is a folder or in it.
+func isWithin(folder, path string) bool {
+	for _, p := range []*string{&folder, &path} {
+		if abs, err := filepath.Abs(*p); err == nil {
+			*p = abs
+		}
+	}
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// splitSource returns a source of modules.json that is not local, without folder and secrets, and its ref.
+func splitSource(source string) (clean, ref string) {
+	if clean = usage.CleanSource(source); clean == "" { // of this machine, or very long
 		clean = source
+		if scheme, rest, ok := strings.Cut(source, "://"); ok {
+			host, path, _ := strings.Cut(rest, "/")
+			clean = scheme + "://" + host[strings.LastIndexByte(host, '@')+1:] + "/" + path
+		}
 	}
 	scheme, rest, hasScheme := strings.Cut(clean, "://")
 	if !hasScheme {
@@ -104,10 +224,7 @@ func splitSource(source string) (clean, ref string) {
 	if hasScheme {
 		rest = scheme + "://" + rest
 	}
-	q, err := url.ParseQuery(query)
-	if err != nil {
-		return rest, query
-	}
+	q, _ := url.ParseQuery(query) // what can be parsed
 	for _, name := range []string{"ref", "digest", "tag"} {
 		if ref == "" {
 			ref = q.Get(name)
@@ -116,10 +233,14 @@ func splitSource(source string) (clean, ref string) {
 	return rest, ref
 }
 
-// hashPackage returns the hash of the files in a folder, see the package's documentation.
-func hashPackage(folder string) (string, error) {
-	var names []string
-	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+// hashPackage returns two hashes of the files in a folder, see the package's documentation: of all, and of
+// those whose names have no leading dot.
+func hashPackage(folder string) (full, plain string, err error) {
+	if folder, err = filepath.EvalSymlinks(folder); err != nil {
+		return "", "", err
+	}
+	var names, plainNames []string
+	err = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -127,30 +248,56 @@ func hashPackage(folder string) (string, error) {
 		switch {
 		case err != nil:
 			return err
-		case name == ".":
+		case d.Name() == ".git" || d.Name() == ".hg":
+			if d.IsDir() {
+				return filepath.SkipDir
+			}
 			return nil
-		case strings.HasPrefix(d.Name(), ".") && d.IsDir():
-			return filepath.SkipDir
-		case strings.HasPrefix(d.Name(), ".") || d.IsDir():
+		case d.IsDir():
 			return nil
-		case !d.Type().IsRegular() && d.Type() != fs.ModeSymlink:
-			return fmt.Errorf("%s is neither a file nor a link", name)
-		case len(names) == maxFiles:
-			return fmt.Errorf("more than %d files", maxFiles)
+		case d.Type() == fs.ModeSymlink:
+			err = checkLink(folder, name)
+		case !d.Type().IsRegular():
+			err = fmt.Errorf("%s is neither a file nor a link", name)
 		}
-		names = append(names, filepath.ToSlash(name))
-		return nil
+		if len(names) == maxFiles {
+			err = fmt.Errorf("more than %d files", maxFiles)
+		}
+		name = filepath.ToSlash(name)
+		names = append(names, name)
+		if !strings.HasPrefix(name, ".") && !strings.Contains(name, "/.") {
+			plainNames = append(plainNames, name)
+		}
+		return err
 	})
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	return dirhash.Hash1(names, func(name string) (io.ReadCloser, error) {
+	open := func(name string) (io.ReadCloser, error) {
 		path := filepath.Join(folder, filepath.FromSlash(name))
 		if target, err := os.Readlink(path); err == nil {
 			return io.NopCloser(strings.NewReader(filepath.ToSlash(target))), nil
 		}
 		return os.Open(path)
-	})
+	}
+	if plain, err = dirhash.Hash1(plainNames, open); err != nil || len(plainNames) == len(names) {
+		return plain, plain, err
+	}
+	full, err = dirhash.Hash1(names, open)
+	return full, plain, err
+}
+
+// checkLink refuses a link out of a package: what it points to is not hashed.
+func checkLink(folder, name string) error {
+	target, err := os.Readlink(filepath.Join(folder, name))
+	if err != nil {
+		return err
+	}
+	real, err := filepath.EvalSymlinks(filepath.Join(folder, name)) // fails if nothing is there
+	if filepath.IsAbs(target) || !filepath.IsLocal(filepath.Join(filepath.Dir(name), target)) || err == nil && !isWithin(folder, real) {
+		return fmt.Errorf("%s is a link out of the package", name)
+	}
+	return nil
 }
 
 // readCommit returns the commit that a clone has checked out, "" where it is not known.

@@ -3,8 +3,13 @@
 package modulelock
 
 import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -37,10 +42,11 @@ func newRoot(t *testing.T) (dir, data string) {
 	t.Helper()
 	dir = t.TempDir()
 	data = filepath.Join(dir, ".terraform")
+	writeFiles(t, dir, map[string]string{"main.tf": "module \"net\" {}\nmodule \"dns\" {}\nmodule \"own\" {}\n", "own/main.tf": ""})
 	writeFiles(t, data, map[string]string{
-		"modules/modules.json": list, "modules/net/main.tf": "a", "modules/net/.tflint.hcl": "x", "modules/net/modules/subnets/main.tf": "b", "modules/net/link@": "main.tf",
-		"modules/net.subnets/main.tf": "a", "modules/net.subnets/modules/subnets/main.tf": "b", "modules/net.subnets/link@": "main.tf",
-		"modules/dns/zone/main.tf": "c", "modules/dns/.git/HEAD": strings.Repeat("ab", 20) + "\n",
+		"modules/modules.json": list, "modules/net/main.tf": "module \"subnets\" {}", "modules/net/.lint.hcl": "x", "modules/net/modules/subnets/main.tf": "#", "modules/net/link@": "main.tf",
+		"modules/net.subnets/main.tf": "module \"subnets\" {}", "modules/net.subnets/modules/subnets/main.tf": "#", "modules/net.subnets/link@": "main.tf",
+		"modules/dns/zone/main.tf": "#", "modules/dns/.git/HEAD": strings.Repeat("ab", 20) + "\n", "modules/gone/main.tf": "",
 	})
 	return dir, data
 }
@@ -49,63 +55,128 @@ func newRoot(t *testing.T) (dir, data string) {
 func TestLock(t *testing.T) {
 	dir, data := newRoot(t)
 	must.Succeed(t, Check(dir, data)) // no lock
-	f := must.Get(Installed(data))(t)
-	text := string(f.Bytes())
+	f := must.Get(Installed(dir, data))(t)
+	lock := string(f.Bytes())
 	for _, want := range []string{`package "okara.test/net/vpc/aws" "5.1.2" {`, `package "git::https://git.example.com/dns.git" "v1.2" {`, `commit = "abababab`, `call "net.subnets" {`} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the lock lacks %s:\n%s", want, text)
+		if !strings.Contains(lock, want) {
+			t.Errorf("the lock lacks %s:\n%s", want, lock)
 		}
 	}
-	if strings.Contains(text, "secret") || strings.Contains(text, "own") || len(f.Packages) != 2 || len(f.Calls) != 3 {
-		t.Errorf("the lock is\n%s", text)
+	if strings.Contains(lock, "secret") || strings.Contains(lock, "own") || strings.Contains(lock, "gone") || len(f.Packages) != 2 || len(f.Calls) != 3 {
+		t.Errorf("the lock is\n%s", lock)
 	}
-	must.Equal(t, "the lock, read and written", string(must.Get(Parse(Name, []byte(text)))(t).Bytes()), text)
-	must.Succeed(t, os.WriteFile(filepath.Join(dir, Name), []byte(text), 0o644))
-	must.Succeed(t, Check(dir, data))
+	must.Equal(t, "the lock, read and written", string(must.Get(Parse(Name, []byte(lock)))(t).Bytes()), lock)
+	rewrite := func(old, now string) func() error {
+		return func() error {
+			return os.WriteFile(filepath.Join(data, "modules/modules.json"), []byte(strings.ReplaceAll(list, old, now)), 0o644)
+		}
+	}
+	write := func(name, content string) func() error {
+		return func() error { return os.WriteFile(filepath.Join(data, "modules", name), []byte(content), 0o644) }
+	}
+	link := func(target, name string) func() error {
+		return func() error {
+			name := filepath.Join(data, "modules", name)
+			return errors.Join(os.RemoveAll(name), os.Symlink(target, name))
+		}
+	}
 	for name, c := range map[string]struct {
 		change func() error
-		want   string
+		want   string // "": it does no harm
 	}{
-		"a byte": {func() error { return os.WriteFile(filepath.Join(data, "modules/dns/zone/main.tf"), []byte("d"), 0o644) }, `module "dns": git::https://git.example.com/dns.git v1.2 is installed as h1:`},
-		"a file": {func() error { return os.WriteFile(filepath.Join(data, "modules/dns/new.tf"), nil, 0o644) }, `module "dns"`},
-		"a link": {func() error { return os.Symlink("/etc/passwd", filepath.Join(data, "modules/dns/link")) }, `module "dns"`},
-		"a copy": {func() error {
-			return os.WriteFile(filepath.Join(data, "modules/net.subnets/main.tf"), []byte("z"), 0o644)
-		}, "is installed twice"},
-		"a call": {func() error {
-			return os.WriteFile(filepath.Join(data, "modules/modules.json"), []byte(strings.Replace(list, `"Key":"dns"`, `"Key":"zone"`, 1)), 0o644)
-		}, `module "zone" cannot be read, run init again`},
-		"version": {func() error {
-			return os.WriteFile(filepath.Join(data, "modules/modules.json"), []byte(strings.ReplaceAll(list, "5.1.2", "5.2.0")), 0o644)
-		}, `okara.test/net/vpc/aws is installed as 5.2.0, .okara.lock.hcl has 5.1.2`},
-		"outside": {func() error {
-			return os.WriteFile(filepath.Join(data, "modules/modules.json"), []byte(strings.Replace(list, `"Key":"dns"`, `"Key":"../../x"`, 1)), 0o644)
-		}, "which is not a call"},
+		"nothing":          {func() error { return nil }, ""},
+		"a byte":           {write("dns/zone/main.tf", "##"), `module "dns": git::https://git.example.com/dns.git is installed as h1:`},
+		"a file":           {write("dns/new.tf", ""), `module "dns"`},
+		"a dot file":       {write("net/.lint.hcl", "y"), `module "net"`},
+		"a commit":         {write("dns/.git/HEAD", "x"), ""},
+		"a link":           {link("main.tf", "dns/zone/link"), `module "dns"`},
+		"a link out":       {link("/etc/passwd", "dns/link"), "is a link out of the package"},
+		"a linked package": {link("net", "dns"), `module "dns"`},
+		"a copy":           {write("net.subnets/main.tf", "#"), `module "net.subnets"`},
+		"a call":           {rewrite(`"Key":"dns"`, `"Key":"own2"`), ""},
+		"version":          {rewrite("5.1.2", "5.2.0"), `okara.test/net/vpc/aws is installed as 5.2.0, .okara.lock.hcl has 5.1.2`},
+		"no ref":           {rewrite("?ref=v1.2", ""), "is installed as no version, .okara.lock.hcl has v1.2"},
+		"another key":      {rewrite(`"Key":"dns"`, `"Key":"../../x"`), "which is not a call"},
+		"another folder":   {rewrite(`.terraform/modules/net"`, `/etc"`), "which is not in its package"},
+		"own elsewhere":    {rewrite(`"Dir":"own"`, `"Dir":"/etc"`), "not from its source ./own"},
+		"another tool":     {rewrite("okara.test/net", "other.test/net"), "is installed as other.test/net/vpc/aws 5.1.2, .okara.lock.hcl has okara.test/net/vpc/aws 5.1.2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, data = newRoot(t)
-			must.Succeed(t, os.WriteFile(filepath.Join(dir, Name), []byte(text), 0o644))
+			must.Succeed(t, os.WriteFile(filepath.Join(dir, Name), []byte(lock), 0o644))
 			must.Succeed(t, c.change())
-			if err := Check(dir, data); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v, want %s", err, c.want)
+			if err := Check(dir, data); (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
 	}
 }
 
-// TestUpgrade: a locked call takes another package only if it is named.
+// TestUpgrade: a locked call takes another package only if it is named, and hashes of other systems stay.
 func TestUpgrade(t *testing.T) {
-	_, data := newRoot(t)
-	locked := must.Get(Installed(data))(t)
+	dir, data := newRoot(t)
+	locked := must.Get(Installed(dir, data))(t)
+	locked.findPackage("git::https://git.example.com/dns.git", "v1.2").Hashes = []string{"h1:windows", locked.Calls[0].full}
 	must.Succeed(t, os.WriteFile(filepath.Join(data, "modules/modules.json"), []byte(strings.ReplaceAll(list, "5.1.2", "5.2.0")), 0o644))
-	now := must.Get(Installed(data))(t)
 	for _, c := range []struct {
 		names []string
 		kept  int
 	}{{nil, 2}, {[]string{"net"}, 1}, {[]string{"okara.test/net/vpc/aws"}, 0}, {[]string{""}, 0}} {
-		if _, kept := locked.Upgrade(now, c.names); len(kept) != c.kept {
-			t.Errorf("upgrade of %q keeps %v", c.names, kept)
+		now, kept := locked.Upgrade(must.Get(Installed(dir, data))(t), c.names)
+		if len(kept) != c.kept || !strings.Contains(string(now.Bytes()), "h1:windows") {
+			t.Errorf("upgrade of %q keeps %v:\n%s", c.names, kept, now.Bytes())
 		}
+	}
+}
+
+// TestSelect: a registry behind the selection answers as before, but for the versions of what is locked.
+func TestSelect(t *testing.T) {
+	var registry *httptest.Server
+	mux := http.NewServeMux()
+	mux.HandleFunc("/.well-known/terraform.json", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/moved/services", http.StatusFound) })
+	mux.HandleFunc("/moved/services", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"modules.v1":"../api/modules","providers.v1":"/p/","login.v1":{"client":"x"}}`))
+	})
+	mux.HandleFunc("/api/modules/net/vpc/aws/versions", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(`{"modules":[{"source":"net/vpc/aws","versions":[{"version":"v5.1","root":{}},{"version":"5.2.0"}]}]}`))
+	})
+	mux.HandleFunc("/api/modules/net/other/aws/versions", func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, r.Header.Get("Authorization"), http.StatusUnauthorized)
+	})
+	mux.HandleFunc("/api/modules/net/vpc/aws/5.1.0/download", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"location":"pkg.zip","use_registry_credentials":true}`))
+	})
+	registry = httptest.NewServer(mux)
+	defer registry.Close()
+	host := strings.TrimPrefix(registry.URL, "http://")
+	home := t.TempDir()
+	writeFiles(t, home, map[string]string{
+		"tofurc":       "plugin_cache_dir = \"/cache\"\nhost \"" + host + "\" {\n}\ncredentials \"a.test\" {\n  token = \"loses\"\n}\n",
+		"d/login.json": `{"credentials":{"a.test":{"token":"wins"}}}`,
+	})
+	lock := &File{Packages: []Package{{Source: host + "/net/vpc/aws", Version: "5.1.0", Hashes: []string{"h1:x"}}, {Source: "silent.invalid/net/vpc/aws", Version: "1.0.0", Hashes: []string{"h1:x"}}}}
+	config := []string{filepath.Join(home, "d/login.json"), filepath.Join(home, "tofurc"), filepath.Join(home, "none")}
+	variable, skipped, stop, err := lock.Select(t.Context(), config, home)
+	must.Succeed(t, err)
+	defer func() { must.Succeed(t, stop()) }()
+	if len(skipped) != 1 {
+		t.Errorf("left out: %v", skipped)
+	}
+	written := string(must.Get(os.ReadFile(strings.TrimPrefix(variable, "TF_CLI_CONFIG_FILE=")))(t))
+	at := regexp.MustCompile(`http://127.0.0.1:\d+/` + host + `/`).FindString(written)
+	if at == "" || strings.Count(written, "host ") != 1 || !strings.Contains(written, "plugin_cache_dir") || !strings.Contains(written, registry.URL+"/p/") || strings.Index(written, "loses") > strings.Index(written, "wins") {
+		t.Fatalf("the CLI configuration is\n%s", written)
+	}
+	for path, want := range map[string]string{
+		"net/vpc/aws/versions": `"versions":[{"version":"v5.1","root":{}}]`, "net/other/aws/versions": "Bearer x", "net/vpc/aws/5.1.0/download": registry.URL + "/api/modules/net/vpc/aws/5.1.0/pkg.zip", "../x": "404",
+	} {
+		req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, at+path, nil))(t)
+		req.Header.Set("Authorization", "Bearer x")
+		resp := must.Get(http.DefaultClient.Do(req))(t)
+		if body := string(must.Get(io.ReadAll(resp.Body))(t)); !strings.Contains(body, want) {
+			t.Errorf("%s: %s %s, want %s", path, resp.Status, body, want)
+		}
+		must.Succeed(t, resp.Body.Close())
 	}
 }
 

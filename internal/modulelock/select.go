@@ -3,11 +3,13 @@
 package modulelock
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -25,12 +27,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 const (
 	modulesService = "modules.v1"
 	maxAnswer      = 32 << 20 // bytes of an answer of a registry, and of a CLI configuration
 	registryWait   = 5 * time.Minute
+	discoveryWait  = 10 * time.Second // as the tools
 )
 
 // selection answers for the module registries of a lock while init runs: lists of versions have only the
@@ -43,44 +47,50 @@ type selection struct {
 }
 
 // Select starts a selection and writes, into the folder dir, a CLI configuration for it: config, the
-// files of the user, with other services of the registries' hosts. It returns the variable that names
-// the configuration; "" if the lock has nothing from a registry.
-func (f *File) Select(ctx context.Context, config []string, dir string) (variable string, stop func() error, err error) {
+// files of the user, those that win first, with other services of the registries' hosts. It returns the
+// variable that names the configuration, "" if there is nothing to select, and the hosts that are left out.
+func (f *File) Select(ctx context.Context, config []string, dir string) (variable string, skipped []error, stop func() error, err error) {
 	stop = func() error { return nil }
-	s := &selection{lock: f, hosts: map[string]map[string]*url.URL{}, client: &http.Client{Timeout: registryWait, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	s := &selection{lock: f, hosts: map[string]map[string]*url.URL{}, client: &http.Client{Timeout: registryWait}}
 	var text []byte
-	for _, name := range config {
+	for _, name := range slices.Backward(config) { // of two settings the tools take the last
 		b, err := files.ReadLimited(name, maxAnswer)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
 		if err == nil && strings.HasSuffix(name, ".json") {
-			err = errors.New("it is JSON")
+			b, err = loginBlocks(b)
 		}
 		if err != nil {
-			return "", stop, fmt.Errorf("the CLI configuration %s cannot be extended: %w", name, err)
+			return "", nil, stop, fmt.Errorf("the CLI configuration %s cannot be extended: %w", name, err)
 		}
 		text = append(append(text, b...), '\n')
 	}
 	user, diags := syntax.ParseBody(text, "CLI configuration")
-	if diags.HasErrors() {
-		return "", stop, fmt.Errorf("the CLI configuration cannot be extended: %w", syntax.Wrong(diags))
+	if diags.HasErrors() && hostBlock().Match(text) {
+		return "", nil, stop, fmt.Errorf("the CLI configuration cannot be extended: %w", syntax.Wrong(diags))
+	}
+	if diags.HasErrors() { // the tools read an older language, such as names in quotation marks
+		user = &hclsyntax.Body{}
 	}
 	for _, p := range f.Packages {
 		host, _, _ := strings.Cut(p.Source, "/")
-		if s.hosts[host] != nil || !p.IsRegistry() {
+		if _, known := s.hosts[host]; known || !p.IsRegistry() {
 			continue
 		}
-		if s.hosts[host], err = s.findServices(ctx, host, user); err != nil {
-			return "", stop, err
+		services, err := s.findServices(ctx, host, user)
+		if err != nil {
+			skipped = append(skipped, err)
 		}
+		s.hosts[host] = services
 	}
+	maps.DeleteFunc(s.hosts, func(_ string, services map[string]*url.URL) bool { return services == nil })
 	if len(s.hosts) == 0 {
-		return "", stop, nil
+		return "", skipped, stop, nil
 	}
-	server, err := httpserve.Listen(httpserve.Options{Addr: "127.0.0.1:0", Handler: s})
+	server, err := httpserve.Listen(httpserve.Options{Addr: "127.0.0.1:0", Handler: s, Drain: time.Second})
 	if err != nil {
-		return "", stop, err
+		return "", skipped, stop, err
 	}
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	var done sync.WaitGroup
@@ -88,7 +98,7 @@ func (f *File) Select(ctx context.Context, config []string, dir string) (variabl
 	done.Go(func() { served = server.Serve(serving) })
 	stop = func() error { end(); done.Wait(); return served }
 	for _, b := range slices.Backward(user.Blocks) { // from the end, so that earlier ranges stay valid
-		if b.Type == "host" && len(b.Labels) == 1 && s.hosts[b.Labels[0]] != nil {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(s.hosts)), func(host string) bool { return isHost(b, host) }) {
 			text = slices.Delete(text, b.Range().Start.Byte, b.Range().End.Byte)
 		}
 	}
@@ -102,7 +112,7 @@ func (f *File) Select(ctx context.Context, config []string, dir string) (variabl
 		own.Body().AppendNewBlock("host", []string{host}).Body().SetAttributeValue("services", cty.MapVal(values))
 	}
 	name := filepath.Join(dir, "modules.tfrc")
-	return "TF_CLI_CONFIG_FILE=" + name, stop, os.WriteFile(name, append(text, own.Bytes()...), 0o600)
+	return "TF_CLI_CONFIG_FILE=" + name, skipped, stop, os.WriteFile(name, append(text, own.Bytes()...), 0o600)
 }
 
 // IsRegistry reports whether the source is the address of a module in a registry, with its host.
@@ -113,10 +123,12 @@ func (p Package) IsRegistry() bool {
 // findServices returns the services of a host, from the CLI configuration or its discovery document:
 // https://developer.hashicorp.com/terraform/internals/remote-service-discovery
 func (s *selection) findServices(ctx context.Context, host string, config *hclsyntax.Body) (map[string]*url.URL, error) {
+	ctx, cancel := context.WithTimeout(ctx, discoveryWait)
+	defer cancel()
 	found := map[string]string{}
 	base := &url.URL{Scheme: "https", Host: host, Path: "/.well-known/terraform.json"}
 	for _, b := range config.Blocks {
-		if b.Type != "host" || !slices.Equal(b.Labels, []string{host}) || b.Body.Attributes["services"] == nil {
+		if !isHost(b, host) || b.Body.Attributes["services"] == nil {
 			continue
 		}
 		v, diags := b.Body.Attributes["services"].Expr.Value(nil)
@@ -134,11 +146,12 @@ func (s *selection) findServices(ctx context.Context, host string, config *hclsy
 			break
 		}
 		base.Scheme = scheme
-		status, _, b, err := s.sendOn(ctx, base, nil)
+		status, from, _, b, err := s.sendOn(ctx, base, nil)
 		var document map[string]json.RawMessage
 		if err != nil || status != http.StatusOK || json.Unmarshal(b, &document) != nil {
 			continue
 		}
+		base = from // relative addresses are from where a redirect led to
 		for id, raw := range document {
 			var u string
 			if json.Unmarshal(raw, &u) == nil { // others are objects, which a CLI configuration cannot have
@@ -152,33 +165,37 @@ func (s *selection) findServices(ctx context.Context, host string, config *hclsy
 			all[id] = u
 		}
 	}
-	if u := all[modulesService]; u == nil || !strings.HasSuffix(u.Path, "/") {
+	u := all[modulesService]
+	if u == nil {
 		return nil, fmt.Errorf("%s does not say where its modules are", host)
+	}
+	if !strings.HasSuffix(u.Path, "/") {
+		u.Path += "/"
 	}
 	return all, nil
 }
 
 // sendOn sends a request on; header may be nil.
-func (s *selection) sendOn(ctx context.Context, u *url.URL, header http.Header) (int, http.Header, []byte, error) {
+func (s *selection) sendOn(ctx context.Context, u *url.URL, header http.Header) (status int, from *url.URL, answer http.Header, body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return 0, nil, nil, err
+		return 0, nil, nil, nil, err
 	}
-	for _, name := range []string{"Authorization", "User-Agent", "Accept"} {
+	for _, name := range []string{"Authorization", "User-Agent", "Accept", "X-Terraform-Version"} {
 		if v := header.Get(name); v != "" {
 			req.Header.Set(name, v)
 		}
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return 0, nil, nil, err
+		return 0, nil, nil, nil, err
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err == nil && len(b) > maxAnswer {
 		err = fmt.Errorf("the response has more than %d MiB", maxAnswer>>20)
 	}
-	return resp.StatusCode, resp.Header, b, err
+	return resp.StatusCode, resp.Request.URL, resp.Header, b, err
 }
 
 // ServeHTTP implements http.Handler. A path is /HOST/ and what follows the base of its protocol.
@@ -195,20 +212,24 @@ func (s *selection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	u.RawQuery = r.URL.RawQuery
-	status, header, body, err := s.sendOn(r.Context(), u, r.Header)
+	status, _, header, body, err := s.sendOn(r.Context(), u, r.Header)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
 	}
 	module, isList := strings.CutSuffix(rest, "/versions")
-	var location struct {
-		At string `json:"location"` // as OpenTofu takes it too: https://opentofu.org/docs/internals/module-registry-protocol
-	}
+	var document map[string]json.RawMessage // as OpenTofu takes it too: https://opentofu.org/docs/internals/module-registry-protocol
+	var location string
 	switch {
 	case isList && status == http.StatusOK:
 		body, err = s.cutVersions(host+"/"+module, body)
-	case status == http.StatusOK && json.Unmarshal(body, &location) == nil && location.At != "":
-		body, err = json.Marshal(map[string]string{"location": absoluteFrom(u, location.At)})
+	case status == http.StatusOK && json.Unmarshal(body, &document) == nil && json.Unmarshal(document["location"], &location) == nil && location != "":
+		if abs, parseErr := u.Parse(location); parseErr == nil && document["use_registry_credentials"] != nil { // an address, not a source
+			location = abs.String()
+		}
+		if document["location"], err = json.Marshal(absoluteFrom(u, location)); err == nil {
+			body, err = json.Marshal(document)
+		}
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
@@ -243,7 +264,7 @@ func (s *selection) cutVersions(source string, list []byte) ([]byte, error) {
 	var locked []string
 	for _, p := range s.lock.Packages {
 		if p.Source == source {
-			locked = append(locked, p.Version)
+			locked = append(locked, canonicalVersion(p.Version))
 		}
 	}
 	if locked == nil {
@@ -261,8 +282,47 @@ func (s *selection) cutVersions(source string, list []byte) ([]byte, error) {
 	for i := range answer.Modules {
 		answer.Modules[i].Versions = slices.DeleteFunc(answer.Modules[i].Versions, func(raw json.RawMessage) bool {
 			var v struct{ Version string }
-			return json.Unmarshal(raw, &v) != nil || !slices.Contains(locked, v.Version)
+			return json.Unmarshal(raw, &v) != nil || !slices.Contains(locked, canonicalVersion(v.Version))
 		})
 	}
 	return json.Marshal(answer)
+}
+
+// canonicalVersion returns a version as the tools write it, who take v1.0 for 1.0.0.
+func canonicalVersion(s string) string {
+	core, rest := strings.TrimPrefix(s, "v"), ""
+	if i := strings.IndexAny(core, "-+"); i >= 0 {
+		core, rest = core[:i], core[i:]
+	}
+	for strings.Count(core, ".") < 2 {
+		core += ".0"
+	}
+	return core + rest
+}
+
+// hostBlock matches a CLI configuration that may have a host block.
+var hostBlock = text.Pattern(`(?im)^\s*"?host"?[\s"{]`)
+
+// isHost reports whether a block of a CLI configuration is about a host.
+func isHost(b *hclsyntax.Block, host string) bool {
+	return b.Type == "host" && len(b.Labels) == 1 && strings.EqualFold(b.Labels[0], host)
+}
+
+// loginBlocks returns the credentials that login stores in a file of JSON, as blocks.
+func loginBlocks(file []byte) ([]byte, error) {
+	var logins struct {
+		Credentials map[string]map[string]string `json:"credentials"`
+	}
+	d := json.NewDecoder(bytes.NewReader(file))
+	if d.DisallowUnknownFields(); d.Decode(&logins) != nil {
+		return nil, errors.New("it is JSON, and has more than logins")
+	}
+	out := hclwrite.NewEmptyFile()
+	for host, values := range logins.Credentials {
+		b := out.Body().AppendNewBlock("credentials", []string{host}).Body()
+		for name, value := range values {
+			b.SetAttributeValue(name, cty.StringVal(value))
+		}
+	}
+	return out.Bytes(), nil
 }
