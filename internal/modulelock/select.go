@@ -27,7 +27,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/syntax"
-	"github.com/seed-141914ff/okara/internal/text"
 )
 
 const (
@@ -67,7 +66,7 @@ func (f *File) Select(ctx context.Context, config []string, dir string) (variabl
 		text = append(append(text, b...), '\n')
 	}
 	user, diags := syntax.ParseBody(text, "CLI configuration")
-	if diags.HasErrors() && hostBlock().Match(text) {
+	if diags.HasErrors() && bytes.Contains(bytes.ToLower(text), []byte("host")) {
 		return "", nil, stop, fmt.Errorf("the CLI configuration cannot be extended: %w", syntax.Wrong(diags))
 	}
 	if diags.HasErrors() { // the tools read an older language, such as names in quotation marks
@@ -299,9 +298,6 @@ func canonicalVersion(s string) string {
 	}
 	return core + rest
 }
-
-// hostBlock matches a CLI configuration that may have a host block.
-var hostBlock = text.Pattern(`(?im)^\s*"?host"?[\s"{]`)
 
 // isHost reports whether a block of a CLI configuration is about a host.
 func isHost(b *hclsyntax.Block, host string) bool {
