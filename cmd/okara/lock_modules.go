@@ -75,11 +75,7 @@ func lockModules(a *cli.App, dir string, o lockOptions) error {
 	case len(refused) > 0 && o.check:
 		return cli.WithHint(lockDiffers(fmt.Errorf("the installed modules are not those of %s", name)), "to install them again, remove .terraform/modules and run init; to accept them, run `okara lock --modules --upgrade %s`", dir)
 	case len(refused) > 0:
-<<<<<<< HEAD
-		return cli.WithHint(lockDiffers(fmt.Errorf("%s has different packages for these calls", name)), "accept them with --upgrade, or one with --upgrade=%s", refused[0].Call)
-=======
-		return cli.WithHint(lockDiffers(fmt.Errorf("%s has other packages for these calls", name)), "accept them with --upgrade")
->>>>>>> 35665918 (lock: what the tools read is what is compared, and selection for people who logged in)
+		return cli.WithHint(lockDiffers(fmt.Errorf("%s has different packages for these calls", name)), "accept them with --upgrade")
 	case o.check || len(changes) == 0 && !fresh:
 		return nil
 	}

@@ -10,14 +10,23 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/rights"
-	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // maxStars is the number of stars that a browser keeps, all in one cookie; the oldest goes first.
 const maxStars = 20
 
-// starPath matches what can have a star: the page of a module or of a template.
-var starPath = text.Pattern(`^(modules(/[0-9A-Za-z_-]{1,64}){3}|templates(/[0-9A-Za-z_-]{1,64}){2})$`)
+// isStarPath reports whether a path is of what can have a star: the page of a module or of a template.
+func isStarPath(path string) bool {
+	words := strings.Split(path, "/")
+	if words[0] == "modules" && len(words) != 4 || words[0] == "templates" && len(words) != 3 || words[0] != "modules" && words[0] != "templates" {
+		return false
+	}
+	return !slices.ContainsFunc(words, func(w string) bool {
+		return w == "" || len(w) > 64 || strings.ContainsFunc(w, func(c rune) bool {
+			return c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+		})
+	})
+}
 
 // mayOpen reports whether the caller may see what has a star: others use the same browser.
 func mayOpen(g access.Grant, l Link) bool {
@@ -34,7 +43,7 @@ func mayOpen(g access.Grant, l Link) bool {
 func (s *site) stars(r *http.Request) (all []Link) {
 	for _, c := range r.CookiesNamed(s.choiceCookie(r, "stars", "", 0).Name) {
 		for path := range strings.SplitSeq(c.Value, "|") {
-			if _, name, _ := strings.Cut(path, "/"); len(all) < maxStars && starPath().MatchString(path) {
+			if _, name, _ := strings.Cut(path, "/"); len(all) < maxStars && isStarPath(path) {
 				all = append(all, Link{Text: name, Href: path})
 			}
 		}
@@ -45,7 +54,7 @@ func (s *site) stars(r *http.Request) (all []Link) {
 // setStar adds or removes a star and redirects to its page.
 func (s *site) setStar(r *Request, f *Form) (*Answer, error) {
 	path := f.Get("path")
-	if !starPath().MatchString(path) {
+	if !isStarPath(path) {
 		return nil, BadForm("not a module or a template")
 	}
 	var paths []string
