@@ -48,7 +48,7 @@ Exit codes: 0 done, 2 usage.`,
 		},
 	}
 	server.Add(cmd.Flags())
-	return cmd
+	return cli.WithoutJSON(cmd, "its output is the protocol")
 }
 
 // terminalSource reads for an assistant with the credentials of the user.
