@@ -189,10 +189,13 @@ func (s *vault) storeState(ctx context.Context, state []byte, m *format.StateMan
 	m.Layer = blob.Descriptor
 	m.Envelope = e.envelope
 	m.SHA256 = blob.Digest.Encoded()
-	if !m.Empty {
-		m.Usage, err = s.encodeUsage(ctx, usage, isSealed(*m) || EncryptedByTool(state), m.Origin)
+	if !m.Empty { // without the record the state is still stored
+		var usageErr error
+		if m.Usage, usageErr = s.encodeUsage(ctx, usage, isSealed(*m) || EncryptedByTool(state), m.Origin); usageErr != nil {
+			s.o.Logger.Warn("what the state was made of is not recorded", "error", usageErr)
+		}
 	}
-	return blob, true, err
+	return blob, true, nil
 }
 
 // sealTakeover prepares the first version of a takeover: the head's content, sealed again, since a

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -48,8 +49,11 @@ func WithUsageOf(ctx context.Context, s *Store, workspace string, n int64) conte
 	})
 }
 
+// sealWait bounds a request to a key service for a record, which the state does not wait for.
+const sealWait = 5 * time.Second
+
 // usageOf returns the document for a state that follows parent.
-func (s *vault) usageOf(ctx context.Context, state []byte, parent format.StateManifest) []byte {
+func (s *vault) usageOf(ctx context.Context, state []byte, parent format.StateManifest) (document []byte) {
 	of := s.o.Usage
 	if given, ok := ctx.Value(usageKey{}).(func(state, before []byte) []byte); ok {
 		of = given
@@ -61,6 +65,12 @@ func (s *vault) usageOf(ctx context.Context, state []byte, parent format.StateMa
 	if !isSealed(parent) { // opening one may take a request to a key service
 		before = s.usageIn(ctx, parent)
 	}
+	defer func() {
+		if r := recover(); r != nil { // it parses files of others, and must not cost the state
+			s.o.Logger.Warn("what the state was made of is not recorded", "error", r)
+			document = nil
+		}
+	}()
 	return of(state, before)
 }
 
@@ -83,6 +93,8 @@ func (s *vault) encodeUsage(ctx context.Context, document []byte, secret bool, o
 		p.Data = w.EncodeAll(document, nil)
 	}
 	if secret {
+		ctx, cancel := context.WithTimeout(ctx, sealWait)
+		defer cancel()
 		var err error
 		p.MediaType += suffixSealed
 		if p.Data, p.Envelope, err = s.o.Sealer.Seal(ctx, p.Data, usageData(p.MediaType, origin)); err != nil {

@@ -80,7 +80,7 @@ func noteUsers(a *cli.App, found usage.Answer) {
 		a.Note("no state is known to use %s", found.Address)
 	}
 	if !found.Complete {
-		a.Note("the list is not complete: not all states have been read yet")
+		a.Note("the list may not be complete: some states or versions could not be read, or the registry does not list its repositories")
 	}
 }
 
@@ -114,6 +114,9 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 			all, err := from.askOutdated(cmd.Context())
 			if err != nil {
 				return err
+			}
+			if !all.Complete {
+				reg.Note("the list may not be complete: some states or versions could not be read, or the registry does not list its repositories")
 			}
 			if len(all.States) == 0 {
 				reg.Note("nothing that is known to be in use is outdated")
@@ -211,12 +214,21 @@ func warnUsers(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, it a
 		kind = addr.KindProvider
 	}
 	a, err := frontUses{front}.askUsers(ctx, address, usage.Query{Kind: kind})
-	if err != nil || len(a.States)+a.Others == 0 && !a.Some {
+	if err != nil {
+		return "how many states use it is not known: " + err.Error()
+	}
+	if len(a.States)+a.Others == 0 && !a.Some && a.Complete {
 		return ""
 	}
-	said := text.Plural(len(a.States), "state") + " that you may read use it"
-	if a.Others > 0 {
+	said := text.Plural(a.CountStates(), "state") + " that you may read use it"
+	switch {
+	case a.Others > 0:
 		said += ", and " + strconv.Itoa(a.Others) + " others some version"
+	case a.Some:
+		said += ", and a few others some version"
+	}
+	if !a.Complete {
+		said += "; not all states are known"
 	}
 	return said + ": okara used-by " + address
 }

@@ -4,12 +4,14 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/internal/usage"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // Status of a version in use, beside the levels of a scan.
@@ -46,13 +48,11 @@ func (c *Catalog) Judge(ctx context.Context, u usage.Item, host string) (out usa
 	}
 	l, err := c.Versions(ctx, it)
 	if err != nil {
+		out.Unread = !errors.Is(err, oci.ErrNotFound)
 		return out
 	}
 	allow, err := addr.ParseConstraint(u.Constraints)
-	if err != nil {
-		return out
-	}
-	if newest, ok := l.Highest(allow.Allows); ok && newest.Compare(v) > 0 {
+	if newest, ok := l.Highest(allow.Allows); err == nil && ok && newest.Compare(v) > 0 {
 		out.Newest = newest.String()
 	}
 	switch s := l.Listing.Status(v); {

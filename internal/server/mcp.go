@@ -60,6 +60,13 @@ func (f *Front) serveMCP(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// refuseStream answers what asks for a stream of events, which there is none of:
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
+func refuseStream(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Allow", http.MethodPost)
+	return &service.Error{Status: http.StatusMethodNotAllowed, Text: "send messages by POST"}
+}
+
 // mcpSource reads for an assistant what the caller may read. It decides and records each right.
 func mcpSource(f *Front, r *http.Request, g access.Grant) mcp.Source {
 	modules := f.Protocols.Catalog()

@@ -44,6 +44,7 @@ func (f *Front) protocolRoutes() []serviceRoute {
 	return []serviceRoute{
 		{"/", f.Protocols, registry.Discovery},
 		{"GET /api/v1/search", f.limitedHandler(true, f.search), nil},
+		{"/mcp", f.limitedHandler(f.o.MCP, refuseStream), nil},
 		{"POST /mcp", f.limitedHandler(f.o.MCP, f.serveMCP), nil},
 		{"GET /v1/used-by", f.limitedHandler(f.uses.Uses != nil, f.uses.serveUsers), nil},
 		{"GET /v1/outdated", f.limitedHandler(f.uses.Uses != nil, f.uses.serveBehind), nil},

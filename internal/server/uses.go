@@ -37,8 +37,14 @@ func (s *UsesService) mayReadState(g access.Grant) func(state, workspace string)
 	}
 }
 
-func (s *UsesService) judge(ctx context.Context) func(usage.Item) usage.Verdict {
-	return func(it usage.Item) usage.Verdict { return s.Catalog.Judge(ctx, it, s.Hostname) }
+// judge says nothing about what a caller may not read.
+func (s *UsesService) judge(ctx context.Context, g access.Grant) func(usage.Item) usage.Verdict {
+	return func(u usage.Item) usage.Verdict {
+		if it, _, ok := catalog.ItemInUse(u, s.Hostname); !ok || !g.MayRead(it.Kind, it.String()) {
+			return usage.Verdict{}
+		}
+		return s.Catalog.Judge(ctx, u, s.Hostname)
+	}
 }
 
 // Users answers a query of a caller that may list. Only one that may read what it asks for learns how
@@ -53,14 +59,14 @@ func (s *UsesService) Users(ctx context.Context, g access.Grant, q usage.Query) 
 		a.Others = 0
 		a.Some = false
 	}
-	a.Judge(s.judge(ctx))
+	a.Judge(s.judge(ctx, g))
 	return a
 }
 
 // Behind returns what the states that a caller may read should no longer use, and whether all states
 // were read.
 func (s *UsesService) Behind(ctx context.Context, g access.Grant) (all []usage.Outdated, complete bool) {
-	return s.Uses.Outdated(s.mayReadState(g), s.judge(ctx))
+	return s.Uses.Outdated(s.mayReadState(g), s.judge(ctx, g))
 }
 
 // MadeOf returns what the newest version of a state is made of, if the caller may read it.
@@ -69,7 +75,7 @@ func (s *UsesService) MadeOf(ctx context.Context, g access.Grant, state, workspa
 		return a, false
 	}
 	a.States, known = s.Uses.MadeOf(state, workspace)
-	a.Judge(s.judge(ctx))
+	a.Judge(s.judge(ctx, g))
 	return a, known
 }
 

@@ -50,6 +50,7 @@ type Options struct {
 
 // States are the states of a server. It is safe for concurrent use.
 type States struct {
+	whole  atomic.Bool // the newest list of names has all states: the registry lists repositories
 	o      Options
 	queue  *oci.Repo
 	survey survey
@@ -161,7 +162,8 @@ func (s *States) Names(ctx context.Context) ([]string, error) {
 		for _, name := range s.o.Names {
 			known[name] = true
 		}
-		for _, name := range s.listedNames(ctx) {
+		listed, whole := s.listedNames(ctx)
+		for _, name := range listed {
 			known[name] = true
 		}
 		entered, err := s.enteredNames(ctx)
@@ -172,23 +174,24 @@ func (s *States) Names(ctx context.Context) ([]string, error) {
 			known[name] = true
 		}
 		names := slices.Sorted(maps.Keys(known))
+		s.whole.Store(whole && len(names) <= maxNames)
 		return names[:min(len(names), maxNames)], nil
 	})
 }
 
-// listedNames returns the states that the registry lists. Most registries have no such list.
-func (s *States) listedNames(ctx context.Context) []string {
+// listedNames returns the states that the registry lists, and whether it does. Most registries have no
+// such list.
+func (s *States) listedNames(ctx context.Context) (names []string, listed bool) {
 	repositories, err := s.o.Client.Repositories(ctx)
 	if err != nil {
-		return nil
+		return nil, false
 	}
-	var names []string
 	for _, repository := range repositories {
 		if it, ok := s.o.Layout.Parse(repository); ok && it.Kind == addr.KindState {
 			names = append(names, it.State)
 		}
 	}
-	return names
+	return names, true
 }
 
 // enteredNames returns the states that have an entry in the queue.

@@ -67,7 +67,7 @@ func (u *Uses) Note(name string) {
 // Run keeps the index up to date until ctx ends. It is called once per process.
 func (u *Uses) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := u.readAll(ctx, func() { u.readNoted(ctx) }); err != nil && ctx.Err() == nil {
+		if err := u.readAll(ctx, true, func() { u.readNoted(ctx) }); err != nil && ctx.Err() == nil {
 			u.s.o.Logger.Warn("reading what states use failed", "error", err)
 		}
 		if err := u.saveIndex(ctx); err != nil && ctx.Err() == nil {
@@ -86,7 +86,7 @@ func (u *Uses) Run(ctx context.Context) {
 }
 
 // Refresh reads all states once, for a command.
-func (u *Uses) Refresh(ctx context.Context) error { return u.readAll(ctx, func() {}) }
+func (u *Uses) Refresh(ctx context.Context) error { return u.readAll(ctx, false, func() {}) }
 
 // readNoted reads the states that this process changed.
 func (u *Uses) readNoted(ctx context.Context) {
@@ -102,8 +102,8 @@ func (u *Uses) readNoted(ctx context.Context) {
 }
 
 // readAll reads the list of each state, and each new version. A state that cannot be read stays as it
-// is, and makes the round incomplete. between is called after each state.
-func (u *Uses) readAll(ctx context.Context, between func()) error {
+// is, and makes the round incomplete. paced waits after each state, but in the first round; between is called after each state.
+func (u *Uses) readAll(ctx context.Context, paced bool, between func()) error {
 	if err := u.loadStored(ctx); err != nil {
 		return err
 	}
@@ -112,9 +112,9 @@ func (u *Uses) readAll(ctx context.Context, between func()) error {
 		return err
 	}
 	u.mu.Lock()
-	first := u.read.IsZero()
+	paced = paced && !u.read.IsZero()
 	for _, name := range u.index.States() {
-		if _, known := slices.BinarySearch(names, name); !known {
+		if _, known := slices.BinarySearch(names, name); !known && u.s.whole.Load() {
 			u.index.Remove(name, func(*usage.Entry) bool { return true })
 			u.unsaved = true
 		}
@@ -125,10 +125,8 @@ func (u *Uses) readAll(ctx context.Context, between func()) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for _, name := range names {
-		if !first {
-			if err := text.Wait(ctx, usesPause); err != nil {
-				return err
-			}
+		if paced && text.Wait(ctx, usesPause) != nil {
+			break
 		}
 		g.Go(func() error {
 			if err := u.readUsesOf(gctx, name); err != nil {
@@ -140,7 +138,7 @@ func (u *Uses) readAll(ctx context.Context, between func()) error {
 		})
 		between()
 	}
-	if err := g.Wait(); err != nil {
+	if err := errors.Join(g.Wait(), ctx.Err()); err != nil {
 		return err
 	}
 	if failed == nil {
@@ -207,6 +205,9 @@ func (u *Uses) addVersion(name, tag string, head statebackend.Head, document []b
 		u.index.Remove(name, func(e *usage.Entry) bool { return format.StateFragment(e.Workspace) == t.Fragment })
 		return
 	}
+	if e := u.index.Workspaces(name)[head.Workspace]; e != nil && e.N > head.N {
+		return // an older list
+	}
 	d, err := usage.Parse(document)
 	if err != nil {
 		d = nil // as not recorded
@@ -270,7 +271,7 @@ func (u *Uses) Ask(q usage.Query, may func(state, workspace string) bool) usage.
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	a := u.index.Ask(q, may)
-	a.Complete = !u.read.IsZero()
+	a.Complete = !u.read.IsZero() && u.s.whole.Load() && !a.Cut
 	a.Read = u.read
 	return a
 }
@@ -296,10 +297,12 @@ func (u *Uses) Outdated(may func(state, workspace string) bool, judge func(usage
 	items := u.index.Items(may)
 	u.mu.Unlock()
 	verdicts := map[usage.Item]usage.Verdict{}
+	unread := false
 	for _, it := range items {
 		verdicts[it] = judge(it)
+		unread = unread || verdicts[it].Unread
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.index.Outdated(may, verdicts), !u.read.IsZero()
+	return u.index.Outdated(may, verdicts), !u.read.IsZero() && u.s.whole.Load() && !unread
 }

@@ -167,12 +167,12 @@ func TestQuery(t *testing.T) {
 		"git::https://git.example.com/infra/dns": "", "hashicorp/null": "3.2.0", "registry.opentofu.org/hashicorp/null@3.2.0": "3.2.0",
 	} {
 		a := x.Ask(must.Get(ParseQuery(query, false))(t), func(string, string) bool { return true })
-		got := ""
+		var got strings.Builder
 		for _, s := range a.States {
-			got += cmp.Or(s.Version, "-")
+			got.WriteString(cmp.Or(s.Version, "-"))
 			must.Equal(t, query+": since", s.Since.Unix(), int64(100))
 		}
-		must.Equal(t, query, got, want)
+		must.Equal(t, query, got.String(), want)
 	}
 	for _, wrong := range []string{"", "a", "a/b/c/d/e", "net/vpc/aws@x", "../up", "file:///etc"} {
 		if q, err := ParseQuery(wrong, false); err == nil {

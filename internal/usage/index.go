@@ -249,6 +249,14 @@ func (q *Query) selectsItem(it *Item) bool {
 		return true
 	}
 	v, err := addr.ParseVersion(it.Version)
+	if err != nil || q.allow.Allows(v) {
+		return err == nil
+	}
+	core, _, pre := strings.Cut(it.Version, "-")
+	if _, exact := addr.ParseVersion(q.allow.String()); !pre || exact == nil {
+		return false
+	}
+	v, err = addr.ParseVersion(core) // who asks for a range wants its candidates, too
 	return err == nil && q.allow.Allows(v)
 }
 
@@ -273,7 +281,8 @@ type Answer struct {
 	States   []UsedBy  `json:"states"`
 	Others   int       `json:"others,omitempty"`      // further states that use any version, from FewOthers on
 	Some     bool      `json:"some_others,omitempty"` // there are fewer
-	Complete bool      `json:"complete"`              // all states were read
+	Complete bool      `json:"complete"`              // all states were read, and what is known of the versions
+	Cut      bool      `json:"cut,omitempty"`         // there are more states than listed
 	Read     time.Time `json:"read,omitzero"`         // when they were last
 }
 
@@ -299,7 +308,9 @@ func (x *Index) Ask(q Query, may func(state, workspace string) bool) Answer {
 					others++
 				}
 			}
-			if seen && selected && len(a.States) < maxAnswer {
+			if seen && selected && len(a.States) == maxAnswer {
+				a.Cut = true
+			} else if seen && selected {
 				a.States = append(a.States, e.asUser(it))
 			}
 		}
@@ -324,7 +335,17 @@ func (a *Answer) Judge(judge func(Item) Verdict) {
 		}
 		s.Newest = v.Newest
 		s.Status = v.Status
+		a.Complete = a.Complete && !v.Unread
 	}
+}
+
+// CountStates counts the workspaces of an answer: one may use several versions.
+func (a *Answer) CountStates() int {
+	all := map[[2]string]bool{}
+	for _, s := range a.States {
+		all[[2]string{s.State, s.Workspace}] = true
+	}
+	return len(all)
 }
 
 func (e *Entry) asUser(it *Item) UsedBy {
@@ -346,6 +367,7 @@ type Verdict struct {
 	Newest string // that fits
 	Status string // "": nothing against it
 	Better string // the lowest higher version with nothing against it; "": none
+	Unread bool   // it could not be found out
 }
 
 // Outdated is a state that is behind the newest version of something, or uses what it should not.
