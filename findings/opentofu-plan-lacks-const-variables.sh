@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Software: OpenTofu 1.12.6 (Go module). Terraform 1.16.4 differs: its apply takes the value from the
-#   plan, its show of the plan does not.
-# Guess: a saved plan contains the values of all variables, as it says of itself in JSON: apply and
-#   show of it need none, and a variable that gets `const = true` changes nothing there.
-# Happens: for a variable with `const = true`, apply and show of the plan fail with "Unable to compute
+#   plan.
+# Guess: a saved plan contains the values of all variables, as it says of itself in JSON: apply
+#   of it needs none, and a variable that gets `const = true` changes nothing there.
+# Happens: for a variable with `const = true`, apply of the plan fails with "Unable to compute
 #   static value", though the plan has its value, unless -var or -var-file gives it again.
 # Matters: pipelines plan in one job and apply the file in another, without variables: a module that
 #   marks an input as const, which changes nothing for its caller, ends them at the apply.

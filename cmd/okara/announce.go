@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
@@ -98,19 +99,23 @@ func (f *announceFlags) runAnnounce(ctx context.Context, reg *cli.Registries, ar
 	if an.DeleteTag && version == evidence.AllVersions {
 		return cli.UsageError("--delete-tag removes the tag of one version, and cannot be used with @*")
 	}
+	front, err := cli.OpenFrontEnd(reg, f.server, nil)
+	if err != nil {
+		return err
+	}
 	if an.Action == evidence.ActionYank {
 		ask, what := reg.ConfirmOverwrite, address+"@"+version
 		if version == evidence.AllVersions {
 			ask, what = reg.Confirm, "every version of "+address
 		}
-		if users := warnUsers(ctx, reg, f.server, it, version); users != "" {
+		if users := warnUsers(ctx, front, it, version); users != "" {
 			reg.Note("%s", users)
 		}
 		if err := ask(f.yes, "withdraw "+what); err != nil {
 			return err
 		}
 	}
-	tag, err := announceItem(ctx, reg, f.server, it, an)
+	tag, err := announceItem(ctx, reg, front, it, an)
 	if err != nil {
 		return err
 	}
@@ -133,11 +138,8 @@ func announcedVersion(arg string) (it addr.Item, address, version string, err er
 	return it, address, version, err
 }
 
-func announceItem(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, it addr.Item, an depot.Announcement) (tag string, err error) {
-	front, err := cli.OpenFrontEnd(reg, s, nil)
-	if err != nil {
-		return "", err
-	}
+// announceItem announces through a front-end, or in the registry if that is nil.
+func announceItem(ctx context.Context, reg *cli.Registries, front *client.Client, it addr.Item, an depot.Announcement) (tag string, err error) {
 	if front != nil {
 		path, err := frontPath(it)
 		switch {

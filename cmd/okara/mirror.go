@@ -94,7 +94,7 @@ func newMirror(up *upstreams) *cobra.Command {
 	f.StringVar(&o.from, "from", o.from, "`SOURCE` of providers; for modules, a registry host or the https:// address of its module protocol")
 	f.StringVar(&o.defaultHost, "default-host", o.defaultHost, "`HOST` of addresses without one")
 	f.StringSliceVar(&o.platforms, "platform", nil, "`OS_ARCH` to copy, repeated or comma-separated (default all)")
-	f.StringArrayVar(&o.lockFiles, "lockfile", nil, "copy exactly what this lock `FILE` uses, .terraform.lock.hcl or .okara.lock.hcl")
+	f.StringArrayVar(&o.lockFiles, "lockfile", nil, "copy the versions in this lock `FILE`, .terraform.lock.hcl or .okara.lock.hcl")
 	f.IntVar(&o.jobs, "jobs", o.jobs, "versions copied at a time")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what would be copied")
 	f.BoolVar(&o.provider.AllowUnsigned, "allow-unsigned", false, "accept providers whose origin publishes no signature")
@@ -343,6 +343,9 @@ func (m *mirrorer) addLockFile(name string) error {
 
 // addModuleLock adds the modules of registries in a lock of modules.
 func (m *mirrorer) addModuleLock(name string) error {
+	if len(m.o.provider.Trusted) > 0 {
+		return fmt.Errorf("%s: %w: modules have no OpenPGP signature", name, trust.ErrUntrusted)
+	}
 	locked, err := modulelock.Read(filepath.Dir(name))
 	if err == nil && locked == nil {
 		err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}

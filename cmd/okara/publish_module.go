@@ -93,6 +93,7 @@ content, 5 denied.`,
 		},
 	}
 	o.addTo(reg.App, cmd.Flags())
+	cmd.Flags().Lookup("force").Usage += ": by okara's own checks, or by the tool with --validate"
 	server.Add(cmd.Flags())
 	cmd.Flags().BoolVar(&o.validate, "validate", false, "run init and validate of tofu or terraform in a copy of the files first")
 	cmd.Flags().StringVar(&bump.part, "bump", "", "publish the version after the highest release, with the next `major|minor|patch` number")
@@ -126,7 +127,7 @@ func (m *moduleFlags) addTo(a *cli.App, f *pflag.FlagSet) {
 	f.Bool("dereference", false, "")
 	a.Deprecate(f, "dereference", "symbolic links inside the folder are included without it")
 	f.BoolVar(&m.o.NoLatest, "no-latest", false, "do not move the tag latest")
-	f.BoolVar(&m.o.AllowInvalid, "force", false, "publish a configuration that tofu init or validate refuses: by okara's own checks, or by the tool with --validate")
+	f.BoolVar(&m.o.AllowInvalid, "force", false, "publish a configuration that tofu init or validate refuses")
 	f.StringVar(&m.policy, "policy", string(depot.PolicyImmutable), "policy for different content under an existing version: `immutable|editions`")
 	f.IntVar(&m.o.Limits.Files, "max-files", 10_000, "maximum number of files in a module")
 }

@@ -28,7 +28,7 @@ func newUsedBy(reg *cli.Registries) *cobra.Command {
 		Short: "List the states that use a module or provider",
 		Long: `List the states whose newest version was made with a module or provider: the version in
 use, since when, who wrote the state last, the newest version that fits, and whether the
-one in use is withdrawn, deprecated or flagged by a scan.
+one in use is withdrawn or deprecated; with --server, also whether a scan flagged it.
 
 ADDRESS is [HOST/]NAMESPACE/NAME/SYSTEM of a module, [HOST/]NAMESPACE/TYPE of a provider,
 or the source of a module block, such as git::https://git.example.com/net/dns.git or
@@ -96,8 +96,8 @@ func newOutdated(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "outdated",
 		Short: "List the states that use old, withdrawn or flagged versions",
-		Long: `List what states use that is not the newest version that fits, or is withdrawn,
-deprecated, or flagged by a scan. BETTER is the first higher version without such a mark.
+		Long: `List what states use that is not the newest version that fits, or is withdrawn or
+deprecated; with --server, also what a scan flagged. BETTER is the first higher version without such a mark.
 Only modules and providers of the registry are judged.
 
 With --server, a front-end (okara serve) answers for the states that the token may read.
@@ -200,9 +200,8 @@ func (r registryUses) askOutdated(ctx context.Context) (all outdatedStates, err 
 
 // warnUsers says how many states use a version that is about to be withdrawn, as far as the server
 // tells; "" if it does not.
-func warnUsers(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, it addr.Item, version string) string {
-	front, err := cli.OpenFrontEnd(reg, s, nil)
-	if err != nil || front == nil {
+func warnUsers(ctx context.Context, front *client.Client, it addr.Item, version string) string {
+	if front == nil {
 		return ""
 	}
 	address := it.String()

@@ -314,7 +314,10 @@ func (c *collector) readPair(item property, f field, name string, n int, at stri
 		word.Error = "is required"
 		c.bad = true
 	case key != "" && value == nil && part.Error == "":
-		if value = item.emptyValue(); value == nil {
+		if _, value = c.readField(item, field{Name: name + ".value", within: true, Required: true}, at, deep+1); value == nil {
+			value = item.emptyValue()
+		}
+		if value == nil {
 			part.Error = "is required"
 			c.bad = true
 		}

@@ -44,6 +44,10 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 		return Result{}, err
 	}
 	own := line.Rest // without -backend-config
+	help := slices.Contains(args, "-help") || slices.Contains(args, "-h")
+	if o.Warn == nil {
+		o.Warn = func(string) {}
+	}
 	line = parseCommandLine(withEnvironment(args, words, line.Command))
 	o.Config = Config{Dir: line.Dir}
 	o.LockWait = line.LockTimeout
@@ -76,7 +80,7 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 			return Result{}, err
 		}
 	}
-	if usesModules(line.Command) && !slices.Contains(args, "-help") && !slices.Contains(args, "-h") {
+	if usesModules(line.Command) && !help {
 		if err := modulelock.Check(line.Dir, dataDir); err != nil {
 			return Result{}, err
 		}
@@ -97,7 +101,7 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 		}
 	}
 	release, selecting := func() error { return nil }, false
-	if installsModules(line.Command) && !line.Upgrade {
+	if installsModules(line.Command) && !line.Upgrade && !help {
 		if release, selecting, err = o.selectModules(ctx, line.Dir, tool.Terraform); err != nil {
 			return Result{}, err
 		}
@@ -113,7 +117,7 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 	if err == nil && res.Code == 0 && o.Config.Declared && line.Command == "init" {
 		err = errors.Join(saveSettings(line.Dir, o.Getenv, o.Config.Settings), saveEvaluated(o.Config, dataDir))
 	}
-	if err == nil && res.Code == 0 && installsModules(line.Command) {
+	if err == nil && res.Code == 0 && installsModules(line.Command) && !help {
 		err = modulelock.Check(line.Dir, dataDir)
 		if m, ok := errors.AsType[*modulelock.Mismatch](err); ok && (line.Upgrade || m.New) {
 			o.Warn(m.Error()) // what evaluates is refused until they are locked

@@ -47,6 +47,11 @@ func (c *Catalog) Judge(ctx context.Context, u usage.Item, host string) (out usa
 		return out
 	}
 	l, err := c.Versions(ctx, it)
+	if host == "" && it.Kind == addr.KindMirror && errors.Is(err, oci.ErrNotFound) { // perhaps one of the registry's own
+		it.Provider.Hostname = ""
+		it = it.Provider.Item()
+		l, err = c.Versions(ctx, it)
+	}
 	if err != nil {
 		out.Unread = !errors.Is(err, oci.ErrNotFound)
 		return out

@@ -75,8 +75,9 @@ func readRecords(dir, dataDir string) (map[string]record, error) {
 		}
 	}
 	called := map[string]map[string]bool{}
+	_, hasTest := all["test"]
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		if key == "" || strings.HasPrefix(key, "test.") {
+		if key == "" || !hasTest && strings.HasPrefix(key, "test.") { // of tests
 			continue
 		}
 		parent, label := "", key
@@ -135,6 +136,9 @@ func Installed(dir, dataDir string) (*File, error) {
 		if key == "" {
 			continue
 		}
+		if in := strings.Split(filepath.ToSlash(m.Dir), "/"); slices.Contains(in, ".git") || slices.Contains(in, ".hg") {
+			return nil, fmt.Errorf("module %q is read from %s, which is not hashed", key, m.Dir)
+		}
 		if isLocal(m.Source) {
 			if err := checkLocal(records, m); err != nil {
 				return nil, err
@@ -181,8 +185,10 @@ func isLocal(source string) bool {
 // checkLocal checks that a local call is read from the folder that its source names.
 func checkLocal(records map[string]record, m record) error {
 	parent := records[""]
-	if i := strings.LastIndexByte(m.Key, '.'); i >= 0 && !strings.HasPrefix(m.Key, "test.") {
-		parent = records[m.Key[:i]]
+	if i := strings.LastIndexByte(m.Key, '.'); i >= 0 {
+		if p, ok := records[m.Key[:i]]; ok { // not a module of a test
+			parent = p
+		}
 	}
 	want, err := os.Stat(filepath.Join(parent.Dir, filepath.FromSlash(m.Source)))
 	read, readErr := os.Stat(m.Dir)
@@ -248,7 +254,7 @@ func hashPackage(folder string) (full, plain string, err error) {
 		switch {
 		case err != nil:
 			return err
-		case d.Name() == ".git" || d.Name() == ".hg":
+		case name == ".git" || name == ".hg":
 			if d.IsDir() {
 				return filepath.SkipDir
 			}
@@ -358,6 +364,9 @@ func (f *File) Forget(dataDir string, names []string) (*File, error) {
 	})
 	name := filepath.Join(dataDir, "modules", "modules.json")
 	b, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return rest, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -36,13 +36,14 @@ const list = `{"Modules":[{"Key":"","Source":"","Dir":"."},
 {"Key":"net","Source":"okara.test/net/vpc/aws","Version":"5.1.2","Dir":".terraform/modules/net"},
 {"Key":"net.subnets","Source":"okara.test/net/vpc/aws//modules/subnets","Version":"5.1.2","Dir":".terraform/modules/net.subnets/modules/subnets"},
 {"Key":"dns","Source":"git::https://someone:secret@git.example.com/dns.git//zone?ref=v1.2","Dir":".terraform/modules/dns/zone"},
-{"Key":"own","Source":"./own","Dir":"own"}]}`
+{"Key":"own","Source":"./own","Dir":"own"},
+{"Key":"test","Source":"./own","Dir":"own"},{"Key":"test.sub","Source":"./sub","Dir":"own/sub"}]}`
 
 func newRoot(t *testing.T) (dir, data string) {
 	t.Helper()
 	dir = t.TempDir()
 	data = filepath.Join(dir, ".terraform")
-	writeFiles(t, dir, map[string]string{"main.tf": "module \"net\" {}\nmodule \"dns\" {}\nmodule \"own\" {}\n", "own/main.tf": ""})
+	writeFiles(t, dir, map[string]string{"main.tf": "module \"net\" {}\nmodule \"dns\" {}\nmodule \"own\" {}\nmodule \"test\" {}\n", "own/main.tf": "module \"sub\" {}", "own/sub/main.tf": ""})
 	writeFiles(t, data, map[string]string{
 		"modules/modules.json": list, "modules/net/main.tf": "module \"subnets\" {}", "modules/net/.lint.hcl": "x", "modules/net/modules/subnets/main.tf": "#", "modules/net/link@": "main.tf",
 		"modules/net.subnets/main.tf": "module \"subnets\" {}", "modules/net.subnets/modules/subnets/main.tf": "#", "modules/net.subnets/link@": "main.tf",
@@ -88,6 +89,8 @@ func TestLock(t *testing.T) {
 		"a byte":           {write("dns/zone/main.tf", "##"), `module "dns": git::https://git.example.com/dns.git is installed as h1:`},
 		"a file":           {write("dns/new.tf", ""), `module "dns"`},
 		"a dot file":       {write("net/.lint.hcl", "y"), `module "net"`},
+		"a file .git":      {write("dns/zone/.git", "x"), `module "dns"`},
+		"in a clone":       {rewrite(".terraform/modules/dns/zone", ".terraform/modules/dns/.git/zone"), "which is not hashed"},
 		"a commit":         {write("dns/.git/HEAD", "x"), ""},
 		"a link":           {link("main.tf", "dns/zone/link"), `module "dns"`},
 		"a link out":       {link("/etc/passwd", "dns/link"), "is a link out of the package"},

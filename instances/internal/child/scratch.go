@@ -18,15 +18,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/hcl/v2"
 	digest "github.com/opencontainers/go-digest"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/plugincache"
-	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -136,18 +139,29 @@ func fillModule(ctx context.Context, c *child, tool string, p *prepared) error {
 	return bridge.PrepareHeld(dir, c.Order.Spec.Repository)
 }
 
-var constant = text.Pattern(`\bconst"?\s*[=:]\s*true`)
-
 // hasConst reports whether a root module has a `const` variable, whose value OpenTofu 1.12 and Terraform 1.15 need
 // again for a saved plan. Older tools refuse variables there.
 func hasConst(dir string) bool {
 	entries, _ := os.ReadDir(dir) // the tool reports a folder that cannot be read
 	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		if !e.Type().IsRegular() || !strings.Contains(e.Name(), ".tf") && !strings.Contains(e.Name(), ".tofu") {
+		if !e.Type().IsRegular() || !description.IsConfiguration(e.Name()) {
 			return false
 		}
-		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		return err == nil && constant().Match(b)
+		src, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		file, _ := syntax.Parse(src, e.Name())
+		if err != nil || file == nil {
+			return false
+		}
+		body, _, _ := file.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "variable", LabelNames: []string{"name"}}}})
+		return slices.ContainsFunc(body.Blocks, func(b *hcl.Block) bool {
+			content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "const"}}})
+			a := content.Attributes["const"]
+			if a == nil {
+				return false
+			}
+			v, diags := a.Expr.Value(nil)
+			return diags.HasErrors() || v.Type() != cty.Bool || !v.IsKnown() || v.IsNull() || v.True()
+		})
 	})
 }
 
