@@ -35,7 +35,8 @@ or the source of a module block, such as git::https://git.example.com/net/dns.gi
 ./modules/dns. Without a host, it matches any host. Versions that wrote no record are not
 listed: see okara state uses.
 
-With --server, a front-end (okara serve) answers from its index, at most a few minutes old.
+With --server, a front-end (okara serve) answers from its index: states written through it are
+in it at once, others when it has read their lists again.
 It lists the states that the token may read, and the number of the others, if there are
 five or more. Without it, the states below --registry are read.
 

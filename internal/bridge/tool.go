@@ -92,7 +92,7 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 	}
 	o.Command = append([]string{tool.Path}, args...)
 	if line.Command == "init" && o.Config.Declared && !o.Unchanged && runtime.GOOS != "windows" {
-		o.Stdout = namedOCI{o.Stdout}
+		o.Stdout = NameOCI{o.Stdout}
 	}
 	initialized := func(int) {}
 	if line.Command == "init" && o.Init != nil {
@@ -160,12 +160,12 @@ func usesModules(command string) bool {
 	return slices.Contains([]string{"plan", "apply", "destroy", "refresh", "import", "console", "graph", "validate", "test", "query", "providers"}, command)
 }
 
-// namedOCI passes on the output of init with the backend's name in the user's file. The tools print
+// NameOCI passes on the output of init with the backend's name in the user's file. The tools print
 // colours and ask their questions without a terminal too; only on Windows they prepare it for colours
 // themselves. A line that is cut between two reads, or is JSON, stays as it is.
-type namedOCI struct{ io.Writer }
+type NameOCI struct{ io.Writer }
 
-func (w namedOCI) Write(p []byte) (int, error) {
+func (w NameOCI) Write(p []byte) (int, error) {
 	r := strings.NewReplacer(`configured the backend "s3"!`, `configured the backend "oci"!`, `newly configured "s3" backend`, `newly configured "oci" backend`, ` to "s3".`, ` to "oci".`)
 	if _, err := r.WriteString(w.Writer, string(p)); err != nil {
 		return 0, err

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -94,11 +95,11 @@ func initTool(ctx context.Context, c *child, p prepared) error {
 	if locked {
 		args = append(args, "-lockfile=readonly")
 	}
-	out := &lastLines{log: c.log}
+	out := &lastLines{log: bridge.NameOCI{Writer: c.log}}
 	code, err := runCommand(ctx, c, p, args, out, out)
 	if err == nil && code != 0 && locked && c.Order.Spec.Plan == "" && strings.Contains(out.printedError(), lockDiffers) {
 		locked = false
-		out = &lastLines{log: c.log}
+		out = &lastLines{log: bridge.NameOCI{Writer: c.log}}
 		code, err = runCommand(ctx, c, p, args[:len(args)-1], out, out)
 	}
 	if err != nil {
