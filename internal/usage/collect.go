@@ -139,9 +139,6 @@ func commitOf(getenv func(string) string) (repository, commit string) {
 	return u.Scheme + "://" + u.Host + u.Path, cmp.Or(getenv("GITHUB_SHA"), getenv("CI_COMMIT_SHA"))
 }
 
-// kept are the arguments of a source that say which content it is; others may be secrets.
-var kept = []string{"ref", "tag", "digest", "version"}
-
 // isRegistry reports whether a source is an address of a module registry, with host and folder.
 func isRegistry(source string) bool {
 	at, dir, _ := strings.Cut(source, "//")
