@@ -73,7 +73,7 @@ func pageSets(o Options) []site.Set {
 	var uses *usesPages
 	beside := o.Instances
 	if o.Uses != nil && o.States != nil && !o.Off.States {
-		uses = &usesPages{uses: o.Uses, layout: o.States.Layout(), clock: o.Now}
+		uses = &usesPages{uses: o.Uses, layout: o.States.Layout(), hosts: hostsOf(o), clock: o.Now}
 		beside.Home = uses.homeSection(beside.Home)
 		o.Runs.State = uses.stateLinks(o.Runs.State)
 		all = append(all, site.Set{Routes: uses.addUsesRoutes})

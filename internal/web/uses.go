@@ -33,20 +33,20 @@ type Uses interface {
 type usesPages struct {
 	uses   Uses
 	layout addr.Layout
+	hosts  site.Hosts
 	clock  site.Clock
 }
 
 // usesBody is the page of the states that use something, or of what a state is made of.
 type usesBody struct {
-	Made bool // what a state is made of
-	Rows []useRow
+	Made, Unrecorded bool // what a state is made of, and that it has no record
+	Rows             []useRow
 	site.Pages
 	Versions     []useCount
 	First, Last  site.Timestamp // oldest and newest use
 	Others       int            // further states, which the caller may not read
 	Some         bool           // there are a few
 	Partial      bool           // not all states were read
-	Unrecorded   bool
 	StatesOfItem int
 }
 
@@ -82,7 +82,7 @@ func (p *usesPages) showUsers(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	a := p.uses.Users(r.Context(), r.Grant, q)
-	body := usesBody{Others: a.Others, Some: a.Some, Partial: !a.Complete, StatesOfItem: len(a.States)}
+	body := usesBody{Others: a.Others, Some: a.Some, Partial: !a.Complete, StatesOfItem: a.CountStates()}
 	counts := map[string]int{}
 	for i, u := range a.States {
 		counts[u.Version]++
@@ -122,10 +122,13 @@ func (p *usesPages) showMade(r *site.Request) (*site.Page, error) {
 	a, known := p.uses.MadeOf(r.Context(), r.Grant, name, workspace)
 	body := usesBody{Made: true, Unrecorded: !known}
 	p.fillUses(r, &body, a)
-	shown := text.Block(workspace)
+	repository, err := p.layout.StateRepo(name)
+	if err != nil {
+		return nil, site.NotFound("state not found")
+	}
 	return &site.Page{
-		Template: "uses.html", Title: "Made of", Command: "okara outdated", Body: body,
-		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: name, Href: "states/" + site.EscapePath(name)}, {Text: shown, Href: "states/" + site.EscapePath(name+"/"+workspace)}},
+		Template: "uses.html", Title: "Made of", Command: "okara state uses " + text.ShellWord(p.hosts.RegistryOf(r)+"/"+repository) + " -w " + text.ShellWord(workspace), Body: body,
+		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: name, Href: "states/" + site.EscapePath(name)}, {Text: text.Block(workspace), Href: "states/" + site.EscapePath(name+"/"+workspace)}},
 	}, nil
 }
 

@@ -42,8 +42,7 @@ func TestUses(t *testing.T) {
 		{publisher, "used-by?address=net/vpc/aws", http.StatusOK, []string{"No state that you may read", "A few other states"}, []string{"shop", "other, "}},
 		{nobody, "used-by?address=net/vpc/aws", http.StatusSeeOther, nil, []string{"shop"}}, {admin, "used-by?address=x@y", http.StatusBadRequest, nil, nil},
 		{reader, "states/shop/default/made-of", http.StatusOK, []string{"okara.example.com/net/vpc/aws"}, []string{"withdrawn", "1.1.0"}}, // it may not read the module
-		{admin, "states/shop/default/made-of", http.StatusOK, []string{"withdrawn", "newer: 1.1.0"}, nil},
-		{wrong, "states/shop/default/made-of", http.StatusForbidden, nil, []string{"net/vpc"}}, {admin, "states/shop/none/made-of", http.StatusOK, []string{"not recorded"}, nil},
+		{admin, "states/shop/default/made-of", http.StatusOK, []string{"withdrawn", "newer: 1.1.0", "okara state uses ", "/state/shop -w default"}, nil}, {wrong, "states/shop/default/made-of", http.StatusForbidden, nil, []string{"net/vpc"}}, {admin, "states/shop/none/made-of", http.StatusOK, []string{"not recorded"}, nil},
 		{reader, "states/shop/default", http.StatusOK, []string{"states/shop/default/made-of"}, nil}, {admin, "modules/net/vpc/aws/1.1.0", http.StatusOK, []string{"used-by?kind=module&amp;address=net%2Fvpc%2Faws%401.1.0"}, nil},
 		{admin, "", http.StatusOK, []string{"In use, and withdrawn", "net/vpc/aws 1.0.0"}, nil}, {reader, "", http.StatusOK, nil, []string{"withdrawn"}},
 	} {
