@@ -35,18 +35,20 @@ import (
 // remoteRuns implements for tfe.v2 the runs of workspaces of execution mode remote:
 // records beside those of instances, with the same leader, queue and executor.
 type remoteRuns struct {
-	l     *platform
-	given map[string][]string // credentials by organization
+	l        *platform
+	given    map[string][]string // credentials by organization
+	required map[string]bool     // organizations whose runs need a lock of modules
 }
 
 var _ tfe.Runs = (*remoteRuns)(nil)
 
 func newRemoteRuns(l *platform) *remoteRuns {
-	given := map[string][]string{}
+	r := &remoteRuns{l, map[string][]string{}, map[string]bool{}}
 	for _, org := range l.base.Settings.Cloud.Organizations {
-		given[org.Name] = org.Credentials
+		r.given[org.Name] = org.Credentials
+		r.required[org.Name] = org.RequireLock
 	}
-	return &remoteRuns{l, given}
+	return r
 }
 
 func runID(organization, workspace, record string, n int) string {
@@ -59,7 +61,7 @@ var remoteName = text.Pattern(`^[A-Za-z0-9_.-]{1,90}$`)
 func (r *remoteRuns) organizationTemplate(organization string) (*template.Template, string, error) {
 	t := &template.Template{
 		Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: settings.LocalExecutor,
-		Timeout: r.l.base.Settings.Cloud.TFE.RunTimeout.Value(), Credentials: r.given[organization],
+		Timeout: r.l.base.Settings.Cloud.TFE.RunTimeout.Value(), Credentials: r.given[organization], RequireLock: r.required[organization],
 	}
 	digest, err := t.Digest()
 	return t, digest, err

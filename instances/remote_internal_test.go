@@ -61,6 +61,7 @@ func TestRunsRefused(t *testing.T) {
 		{"a credential that is none", runsText + local + "organization \"acme\" {\n  credentials = [\"aws\"]\n}", `no block credential "aws"`},
 		{"encryption without runs", "tfe {\n  allow_encryption = true\n}", "allow_encryption requires runs on the server"},
 		{"an unknown consent", "tfe {\n  earlier_settings = \"yes\"\n}", `earlier_settings = "yes": must be "move" or "ignore"`},
+		{"a lock without runs", "organization \"acme\" {\n  require_module_lock = true\n}", "require_module_lock is for runs on the server"},
 		{"credentials without runs", "organization \"acme\" {\n  credentials = [\"aws\"]\n}", "this server runs no plans for the tools"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -71,9 +72,16 @@ func TestRunsRefused(t *testing.T) {
 		})
 	}
 	for _, isolation := range []string{"", "isolation = \"sandbox\"", "isolation = \"user\"\n  users = [1001]", "isolation = \"wrap\"\n  wrap = [\"x\"]"} {
-		words := runsText + "executor \"local\" {\n  " + isolation + "\n}\ncredential \"aws\" {\n  env_from = [\"A\"]\n}\norganization \"acme\" {\n  execution_mode = \"remote\"\n  credentials = [\"aws\"]\n}"
-		if s, err := readRuns(t, words); err != nil || s.Cloud.TFE.RunTimeout.Value() != time.Hour {
+		words := runsText + "executor \"local\" {\n  " + isolation + "\n}\ncredential \"aws\" {\n  env_from = [\"A\"]\n}\norganization \"acme\" {\n  execution_mode = \"remote\"\n  credentials = [\"aws\"]\n  require_module_lock = true\n}"
+		s, err := readRuns(t, words)
+		if err != nil || s.Cloud.TFE.RunTimeout.Value() != time.Hour {
 			t.Errorf("%s: %v, %v", isolation, err, s.Cloud.TFE.RunTimeout)
+		}
+		r := newRemoteRuns(&platform{base: server.Base{Settings: s}})
+		for name, required := range map[string]bool{"acme": true, "other": false} {
+			if of, _, err := r.organizationTemplate(name); err != nil || of.RequireLock != required {
+				t.Errorf("the runs of %s: %+v, %v", name, of, err)
+			}
 		}
 	}
 	if server.Defaults().Cloud.TFE.Remote() {

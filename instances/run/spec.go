@@ -37,6 +37,7 @@ type Spec struct {
 	State       string                     `json:"state,omitempty"`    // where the tool has its state: "": this attempt serves it; [StateTFE]
 	Remote      *Remote                    `json:"remote,omitempty"`   // of StateTFE
 	Limits      Limits                     `json:"limits"`
+	RequireLock bool                       `json:"require_lock,omitempty"` // the configuration must have a lock of modules
 }
 
 // StateTFE means that the tool keeps its state at the server, by tfe.v2, as it does on a

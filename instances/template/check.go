@@ -107,6 +107,8 @@ func (r *templateReader) checkRun(t *Template, b templateBlock) {
 		r.failAt(b.Chart.Range, "executor %s runs a module: charts are for %s, which okara-operator has", t.Executor, ExecutorHelm)
 	case b.Module == nil:
 		r.failAt(b.Body.MissingItemRange(), "a block module is needed: it says what is run")
+	case b.RequireLock && t.Executor != ExecutorLocal:
+		r.failAt(attributeRange(b.Body, "require_module_lock"), "require_module_lock: the executor %s does not read the lock of modules", t.Executor)
 	default:
 		r.checkModule(t, *b.Module)
 	}

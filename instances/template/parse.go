@@ -113,7 +113,7 @@ func (r *templateReader) readTemplate(block *hcl.Block) *Template {
 		Name: r.name, Title: b.Title, Description: b.Description, Icon: b.Icon, Category: b.Category,
 		Enabled: valueOr(b.Enabled, true), Visible: valueOr(b.Visible, true),
 		Executor: valueOr(b.Executor, ExecutorLocal), Owner: valueOr(b.Owner, OwnerUser), Groups: b.Groups, PerOwner: b.PerOwner, Max: b.Max,
-		Approval: valueOr(b.Approval, ApprovalNone), Outputs: b.Outputs, Credentials: b.Credentials,
+		Approval: valueOr(b.Approval, ApprovalNone), Outputs: b.Outputs, Credentials: b.Credentials, RequireLock: b.RequireLock,
 		Timeout: time.Hour, Retries: valueOr(b.Retries, defaultRetries), Protection: b.Protection, Update: valueOr(b.Update, updateManual),
 	}
 	if m := b.Module; m != nil {
@@ -266,6 +266,7 @@ type templateBlock struct {
 	Outputs     []string        `hcl:"outputs,optional"`
 	Connection  *connectionPart `hcl:"connection,block"`
 	Credentials []string        `hcl:"credentials,optional"`
+	RequireLock bool            `hcl:"require_module_lock,optional"`
 	Timeout     *string         `hcl:"timeout"`
 	Retries     *int            `hcl:"retries"`
 	Protection  bool            `hcl:"protection,optional"`

@@ -123,9 +123,11 @@ func TestScheduleRefuses(t *testing.T) {
 			}
 		})
 	}
-	_, err := template.Parse([]byte("template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n  executor = \"flux-terraform\"\n  "+night+"\n}\n"), "x.hcl", template.Known{Executors: []string{"flux-terraform"}})
-	if err == nil || !strings.Contains(err.Error(), "executor flux-terraform does not stop and start") {
-		t.Errorf("an executor of a cluster: %v", err)
+	for body, want := range map[string]string{night: "executor flux-terraform does not stop and start", "require_module_lock = true": "executor flux-terraform does not read the lock"} {
+		_, err := template.Parse([]byte("template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n  executor = \"flux-terraform\"\n  "+body+"\n}\n"), "x.hcl", template.Known{Executors: []string{"flux-terraform"}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("an executor of a cluster: %v", err)
+		}
 	}
 	for _, tt := range []struct{ name, body, want string }{
 		{"no input", change(`"running"`, `"off"`), "template a/b: schedule: the module has no input off"},

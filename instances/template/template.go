@@ -41,6 +41,7 @@ type Template struct {
 	Connection *Connection     `json:"connection,omitempty"` // its texts are HCL templates
 
 	Credentials []string        `json:"credentials,omitempty"`
+	RequireLock bool            `json:"require_module_lock,omitempty"` // runs need a lock of modules
 	Timeout     time.Duration   `json:"timeout"`
 	Retries     int             `json:"retries"`
 	Protection  bool            `json:"protection"` // owners may protect instances

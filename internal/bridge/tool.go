@@ -139,17 +139,26 @@ func (o *Options) selectModules(ctx context.Context, dir string, terraform bool)
 	if err != nil {
 		return release, false, err
 	}
-	variable, skipped, stop, err := lock.Select(ctx, credentials.CLIFiles(o.Getenv, terraform), temp)
+	stop := func() error { return nil }
+	var skipped []error
+	config, err := modulelock.ReadConfig(credentials.CLIFiles(o.Getenv, terraform))
+	if err == nil {
+		config, skipped, stop, err = lock.Select(ctx, nil, config)
+	}
 	if err != nil {
 		skipped = append(skipped, err)
 	}
 	for _, err := range skipped {
 		o.Warn(fmt.Sprintf("the tool selects versions of modules by itself: %v", err))
 	}
-	if variable != "" {
-		o.Environ = append(o.Environ, variable)
+	if selecting = err == nil && config != nil; selecting {
+		name := filepath.Join(temp, "modules.tfrc")
+		o.Environ = append(o.Environ, "TF_CLI_CONFIG_FILE="+name)
+		err = os.WriteFile(name, config, 0o600)
+	} else {
+		err = nil
 	}
-	return func() error { return errors.Join(stop(), remove()) }, variable != "", nil
+	return func() error { return errors.Join(stop(), remove()) }, selecting, err
 }
 
 // installsModules reports whether a command of the tool installs modules.

@@ -86,13 +86,19 @@ func (f *File) Upgrade(installed *File, names []string) (now *File, kept []Diffe
 }
 
 // Check compares the lock of a root module, if it has one, with what init has installed. It is nil if
-// init has not run: the tool says so itself. A call that is only in the lock does no harm.
+// init has not run: the tool says so itself.
 func Check(dir, dataDir string) error {
 	f, err := Read(dir)
 	if f == nil || err != nil {
 		return err
 	}
-	installed, err := Installed(dir, dataDir)
+	return f.CheckInstalled(machine(), dir, dataDir, fmt.Sprintf("to install them again, remove %s and run init; to accept them, run `okara lock --modules --upgrade`", filepath.Join(dataDir, "modules")))
+}
+
+// CheckInstalled is [Check] of a lock; an error is a [*Mismatch] with a hint about other packages. A call
+// that is only in the lock does no harm.
+func (f *File) CheckInstalled(in Files, dir, dataDir, hint string) error {
+	installed, err := in.readInstalled(dir, dataDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -109,12 +115,10 @@ func Check(dir, dataDir string) error {
 		m.New = m.New && d.Locked == ""
 		lines = append(lines, d.String())
 	}
-	m.text = fmt.Sprintf("the installed modules are not those of %s:\n%s\nhint: ", filepath.Join(dir, Name), strings.Join(lines, "\n"))
 	if m.New {
-		m.text += "run `okara lock --modules`"
-	} else {
-		m.text += fmt.Sprintf("to install them again, remove %s and run init; to accept them, run `okara lock --modules --upgrade`", filepath.Join(dataDir, "modules"))
+		hint = "run `okara lock --modules`"
 	}
+	m.text = fmt.Sprintf("the installed modules are not those of %s:\n%s\nhint: %s", filepath.Join(dir, Name), strings.Join(lines, "\n"), hint)
 	return m
 }
 

@@ -19,9 +19,10 @@ import (
 // Name is the file name of the lock in a root module.
 const Name = ".okara.lock.hcl"
 
-// Bounds of a lock file.
+// MaxSize bounds a lock file, in bytes.
+const MaxSize = 8 << 20
+
 const (
-	maxSize   = 8 << 20 // bytes
 	maxBlocks = 5_000
 	maxHashes = 16 // of a package
 )
@@ -54,8 +55,8 @@ type Call struct {
 
 // Parse parses a lock file; name is for messages.
 func Parse(name string, src []byte) (*File, error) {
-	if len(src) > maxSize {
-		return nil, fmt.Errorf("%s has more than %d MiB", name, maxSize>>20)
+	if len(src) > MaxSize {
+		return nil, fmt.Errorf("%s has more than %d MiB", name, MaxSize>>20)
 	}
 	body, diags := syntax.ParseBody(src, name)
 	if diags.HasErrors() {

@@ -28,10 +28,33 @@ import (
 // maxFiles bounds the files of a package.
 const maxFiles = 200_000
 
+// Files reads below what a root module may name: with the methods of an [os.Root] nothing outside of it.
+type Files struct {
+	Open     func(name string) (*os.File, error)
+	OpenRoot func(name string) (*os.Root, error)
+}
+
+// machine reads all files of this machine.
+func machine() Files { return Files{os.Open, os.OpenRoot} }
+
+// readFile reads a file of at most MaxSize bytes.
+func readFile(open func(string) (*os.File, error), name string) ([]byte, error) {
+	f, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	if err == nil && len(b) > MaxSize {
+		err = fmt.Errorf("%s has more than %d MiB", name, MaxSize>>20)
+	}
+	return b, err
+}
+
 // Read reads the lock of a root module; nil if there is none.
 func Read(dir string) (*File, error) {
 	name := filepath.Join(dir, Name)
-	src, err := files.ReadLimited(name, maxSize)
+	src, err := readFile(os.Open, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -47,12 +70,12 @@ type record struct{ Key, Source, Version, Dir string }
 
 // readRecords returns the records of the calls that the configuration in dir still has, by key, with the
 // folders that the tools read: they never remove one. fs.ErrNotExist: init has not run.
-func readRecords(dir, dataDir string) (map[string]record, error) {
+func (in Files) readRecords(dir, dataDir string) (map[string]record, error) {
 	name := filepath.Join(dataDir, "modules", "modules.json")
-	list, err := files.ReadLimited(name, maxSize)
+	list, err := readFile(in.Open, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, statErr := os.Stat(dataDir); statErr == nil {
-			return nil, nil // no calls
+		if data, openErr := in.Open(dataDir); openErr == nil {
+			return nil, data.Close() // no calls
 		}
 	}
 	if err != nil {
@@ -86,7 +109,7 @@ func readRecords(dir, dataDir string) (map[string]record, error) {
 		}
 		from, ok := all[parent]
 		if ok && called[parent] == nil {
-			called[parent] = listCalls(from.Dir)
+			called[parent] = in.listCalls(from.Dir)
 		}
 		if !ok || !called[parent][label] && !called[parent][anyCall] {
 			delete(all, key)
@@ -99,15 +122,20 @@ func readRecords(dir, dataDir string) (map[string]record, error) {
 const anyCall = "*"
 
 // listCalls returns the labels of the module blocks in a folder.
-func listCalls(dir string) map[string]bool {
+func (in Files) listCalls(dir string) map[string]bool {
 	all := map[string]bool{}
-	entries, err := os.ReadDir(dir)
+	var entries []fs.DirEntry
+	folder, err := in.Open(dir)
+	if err == nil {
+		entries, err = folder.ReadDir(-1)
+		_ = folder.Close() // only read
+	}
 	for _, e := range entries {
 		if !description.IsConfiguration(e.Name()) {
 			continue
 		}
 		var body *hcl.BodyContent
-		src, readErr := files.ReadLimited(filepath.Join(dir, e.Name()), maxSize)
+		src, readErr := readFile(in.Open, filepath.Join(dir, e.Name()))
 		if file, _ := syntax.Parse(src, e.Name()); readErr == nil && file != nil {
 			body, _, _ = file.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "module", LabelNames: []string{"name"}}}})
 		}
@@ -125,8 +153,10 @@ func listCalls(dir string) map[string]bool {
 
 // Installed returns the lock of what init has installed for the root module dir; fs.ErrNotExist: it has
 // not run. Local folders are not packages.
-func Installed(dir, dataDir string) (*File, error) {
-	records, err := readRecords(dir, dataDir)
+func Installed(dir, dataDir string) (*File, error) { return machine().readInstalled(dir, dataDir) }
+
+func (in Files) readInstalled(dir, dataDir string) (*File, error) {
+	records, err := in.readRecords(dir, dataDir)
 	if err != nil {
 		return nil, err
 	}
@@ -136,11 +166,11 @@ func Installed(dir, dataDir string) (*File, error) {
 		if key == "" {
 			continue
 		}
-		if in := strings.Split(filepath.ToSlash(m.Dir), "/"); slices.Contains(in, ".git") || slices.Contains(in, ".hg") {
+		if names := strings.Split(filepath.ToSlash(m.Dir), "/"); slices.Contains(names, ".git") || slices.Contains(names, ".hg") {
 			return nil, fmt.Errorf("module %q is read from %s, which is not hashed", key, m.Dir)
 		}
 		if isLocal(m.Source) {
-			if err := checkLocal(records, m); err != nil {
+			if err := in.checkLocal(records, m); err != nil {
 				return nil, err
 			}
 			continue
@@ -149,7 +179,7 @@ func Installed(dir, dataDir string) (*File, error) {
 		if !isWithin(folder, m.Dir) {
 			return nil, fmt.Errorf("module %q is read from %s, which is not in its package: run init again", key, m.Dir)
 		}
-		full, plain, err := hashPackage(folder)
+		full, plain, commit, err := in.hashPackage(folder)
 		if err != nil {
 			return nil, fmt.Errorf("module %q cannot be read, run init again: %v", key, err) // not fs.ErrNotExist: init has run
 		}
@@ -161,7 +191,7 @@ func Installed(dir, dataDir string) (*File, error) {
 			p = &f.Packages[len(f.Packages)-1]
 		}
 		p.Hashes = addHashes(p.Hashes, full, plain)
-		p.Commit = cmp.Or(p.Commit, readCommit(folder))
+		p.Commit = cmp.Or(p.Commit, commit)
 		f.Calls = append(f.Calls, c)
 	}
 	f.sortBlocks()
@@ -183,15 +213,23 @@ func isLocal(source string) bool {
 }
 
 // checkLocal checks that a local call is read from the folder that its source names.
-func checkLocal(records map[string]record, m record) error {
+func (in Files) checkLocal(records map[string]record, m record) error {
 	parent := records[""]
 	if i := strings.LastIndexByte(m.Key, '.'); i >= 0 {
 		if p, ok := records[m.Key[:i]]; ok { // not a module of a test
 			parent = p
 		}
 	}
-	want, err := os.Stat(filepath.Join(parent.Dir, filepath.FromSlash(m.Source)))
-	read, readErr := os.Stat(m.Dir)
+	stat := func(dir string) (fs.FileInfo, error) {
+		f, err := in.Open(dir)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return f.Stat()
+	}
+	want, err := stat(filepath.Join(parent.Dir, filepath.FromSlash(m.Source)))
+	read, readErr := stat(m.Dir)
 	if errors.Is(readErr, fs.ErrNotExist) { // the tool says so
 		return nil
 	}
@@ -240,36 +278,33 @@ func splitSource(source string) (clean, ref string) {
 }
 
 // hashPackage returns two hashes of the files in a folder, see the package's documentation: of all, and of
-// those whose names have no leading dot.
-func hashPackage(folder string) (full, plain string, err error) {
-	if folder, err = filepath.EvalSymlinks(folder); err != nil {
-		return "", "", err
+// those whose names have no leading dot; and the commit of a clone.
+func (in Files) hashPackage(folder string) (full, plain, commit string, err error) {
+	root, err := in.OpenRoot(folder)
+	if err != nil {
+		return "", "", "", err
 	}
+	defer root.Close()
 	var names, plainNames []string
-	err = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(folder, path)
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case name == ".git" || name == ".hg":
 			if d.IsDir() {
-				return filepath.SkipDir
+				return fs.SkipDir
 			}
 			return nil
 		case d.IsDir():
 			return nil
 		case d.Type() == fs.ModeSymlink:
-			err = checkLink(folder, name)
+			err = checkLink(root, name)
 		case !d.Type().IsRegular():
 			err = fmt.Errorf("%s is neither a file nor a link", name)
 		}
 		if len(names) == maxFiles {
 			err = fmt.Errorf("more than %d files", maxFiles)
 		}
-		name = filepath.ToSlash(name)
 		names = append(names, name)
 		if !strings.HasPrefix(name, ".") && !strings.Contains(name, "/.") {
 			plainNames = append(plainNames, name)
@@ -277,50 +312,45 @@ func hashPackage(folder string) (full, plain string, err error) {
 		return err
 	})
 	if err != nil {
-		return "", "", err
+		return "", "", "", err
 	}
 	open := func(name string) (io.ReadCloser, error) {
-		path := filepath.Join(folder, filepath.FromSlash(name))
-		if target, err := os.Readlink(path); err == nil {
+		if target, err := root.Readlink(filepath.FromSlash(name)); err == nil {
 			return io.NopCloser(strings.NewReader(filepath.ToSlash(target))), nil
 		}
-		return os.Open(path)
+		return root.Open(filepath.FromSlash(name))
 	}
 	if plain, err = dirhash.Hash1(plainNames, open); err != nil || len(plainNames) == len(names) {
-		return plain, plain, err
+		return plain, plain, readCommit(root), err
 	}
 	full, err = dirhash.Hash1(names, open)
-	return full, plain, err
+	return full, plain, readCommit(root), err
 }
 
-// checkLink refuses a link out of a package: what it points to is not hashed.
-func checkLink(folder, name string) error {
-	target, err := os.Readlink(filepath.Join(folder, name))
+// checkLink refuses a link to what is not hashed.
+func checkLink(root *os.Root, name string) error {
+	target, err := root.Readlink(filepath.FromSlash(name))
 	if err != nil {
 		return err
 	}
-	real, err := filepath.EvalSymlinks(filepath.Join(folder, name)) // fails if nothing is there
-	if filepath.IsAbs(target) || !filepath.IsLocal(filepath.Join(filepath.Dir(name), target)) || err == nil && !isWithin(folder, real) {
+	to := filepath.ToSlash(filepath.Join(filepath.Dir(filepath.FromSlash(name)), target))
+	first, _, _ := strings.Cut(to, "/")
+	_, err = root.Stat(filepath.FromSlash(name)) // which other links may lead out
+	if filepath.IsAbs(target) || !filepath.IsLocal(to) || first == ".git" || first == ".hg" || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is a link out of the package", name)
 	}
 	return nil
 }
 
 // readCommit returns the commit that a clone has checked out, "" where it is not known.
-func readCommit(folder string) string {
+func readCommit(root *os.Root) string {
 	read := func(name string) string {
-		b, err := os.ReadFile(filepath.Join(folder, ".git", name))
-		if err != nil || len(b) > 1<<20 {
-			return ""
-		}
+		b, _ := readFile(root.Open, filepath.Join(".git", filepath.FromSlash(name))) // an error: not known
 		return strings.TrimSpace(string(b))
 	}
 	head := read("HEAD")
 	ref, isRef := strings.CutPrefix(head, "ref: ")
 	if isRef {
-		if !filepath.IsLocal(ref) {
-			return ""
-		}
 		if head = read(ref); head == "" {
 			for line := range strings.SplitSeq(read("packed-refs"), "\n") {
 				if commit, ok := strings.CutSuffix(line, " "+ref); ok {

@@ -159,13 +159,14 @@ func TestSelect(t *testing.T) {
 	})
 	lock := &File{Packages: []Package{{Source: host + "/net/vpc/aws", Version: "5.1.0", Hashes: []string{"h1:x"}}, {Source: "silent.invalid/net/vpc/aws", Version: "1.0.0", Hashes: []string{"h1:x"}}}}
 	config := []string{filepath.Join(home, "d/login.json"), filepath.Join(home, "tofurc"), filepath.Join(home, "none")}
-	variable, skipped, stop, err := lock.Select(t.Context(), config, home)
+	user := must.Get(ReadConfig(config))(t)
+	extended, skipped, stop, err := lock.Select(t.Context(), nil, user)
 	must.Succeed(t, err)
 	defer func() { must.Succeed(t, stop()) }()
 	if len(skipped) != 1 {
 		t.Errorf("left out: %v", skipped)
 	}
-	written := string(must.Get(os.ReadFile(strings.TrimPrefix(variable, "TF_CLI_CONFIG_FILE=")))(t))
+	written := string(extended)
 	at := regexp.MustCompile(`http://127.0.0.1:\d+/` + host + `/`).FindString(written)
 	if at == "" || strings.Count(written, "host ") != 1 || !strings.Contains(written, "plugin_cache_dir") || !strings.Contains(written, registry.URL+"/p/") || strings.Index(written, "loses") > strings.Index(written, "wins") {
 		t.Fatalf("the CLI configuration is\n%s", written)

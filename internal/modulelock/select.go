@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -45,14 +44,9 @@ type selection struct {
 	client *http.Client
 }
 
-// Select starts a selection and writes, into the folder dir, a CLI configuration for it: config, the
-// files of the user, those that win first, with other services of the registries' hosts. It returns the
-// variable that names the configuration, "" if there is nothing to select, and the hosts that are left out.
-func (f *File) Select(ctx context.Context, config []string, dir string) (variable string, skipped []error, stop func() error, err error) {
-	stop = func() error { return nil }
-	s := &selection{lock: f, hosts: map[string]map[string]*url.URL{}, client: &http.Client{Timeout: registryWait}}
-	var text []byte
-	for _, name := range slices.Backward(config) { // of two settings the tools take the last
+// ReadConfig returns the CLI configuration of some files, those that win first.
+func ReadConfig(names []string) (text []byte, err error) {
+	for _, name := range slices.Backward(names) { // of two settings the tools take the last
 		b, err := files.ReadLimited(name, maxAnswer)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
@@ -61,13 +55,21 @@ func (f *File) Select(ctx context.Context, config []string, dir string) (variabl
 			b, err = loginBlocks(b)
 		}
 		if err != nil {
-			return "", nil, stop, fmt.Errorf("the CLI configuration %s cannot be extended: %w", name, err)
+			return nil, fmt.Errorf("the CLI configuration %s cannot be extended: %w", name, err)
 		}
 		text = append(append(text, b...), '\n')
 	}
+	return text, nil
+}
+
+// Select starts a selection. It returns the CLI configuration text for it, with other services of the
+// registries' hosts, nil if there is nothing to select, and the hosts that are left out.
+func (f *File) Select(ctx context.Context, via http.RoundTripper, text []byte) (config []byte, skipped []error, stop func() error, err error) {
+	stop = func() error { return nil }
+	s := &selection{lock: f, hosts: map[string]map[string]*url.URL{}, client: &http.Client{Transport: via, Timeout: registryWait}}
 	user, diags := syntax.ParseBody(text, "CLI configuration")
 	if diags.HasErrors() && bytes.Contains(bytes.ToLower(text), []byte("host")) {
-		return "", nil, stop, fmt.Errorf("the CLI configuration cannot be extended: %w", syntax.Wrong(diags))
+		return nil, nil, stop, fmt.Errorf("the CLI configuration cannot be extended: %w", syntax.Wrong(diags))
 	}
 	if diags.HasErrors() { // the tools read an older language, such as names in quotation marks
 		user = &hclsyntax.Body{}
@@ -85,11 +87,11 @@ func (f *File) Select(ctx context.Context, config []string, dir string) (variabl
 	}
 	maps.DeleteFunc(s.hosts, func(_ string, services map[string]*url.URL) bool { return services == nil })
 	if len(s.hosts) == 0 {
-		return "", skipped, stop, nil
+		return nil, skipped, stop, nil
 	}
 	server, err := httpserve.Listen(httpserve.Options{Addr: "127.0.0.1:0", Handler: s, Drain: time.Second})
 	if err != nil {
-		return "", skipped, stop, err
+		return nil, skipped, stop, err
 	}
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	var done sync.WaitGroup
@@ -110,8 +112,7 @@ func (f *File) Select(ctx context.Context, config []string, dir string) (variabl
 		values[modulesService] = cty.StringVal(server.URL() + "/" + host + "/")
 		own.Body().AppendNewBlock("host", []string{host}).Body().SetAttributeValue("services", cty.MapVal(values))
 	}
-	name := filepath.Join(dir, "modules.tfrc")
-	return "TF_CLI_CONFIG_FILE=" + name, skipped, stop, os.WriteFile(name, append(text, own.Bytes()...), 0o600)
+	return append(text, own.Bytes()...), skipped, stop, nil
 }
 
 // IsRegistry reports whether the source is the address of a module in a registry, with its host.

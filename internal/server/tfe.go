@@ -232,6 +232,7 @@ type Organization struct {
 	Split       *bool     `hcl:"split,optional"`
 	Mode        string    `hcl:"execution_mode,optional"` // of new workspaces: local or remote
 	Credentials []string  `hcl:"credentials,optional"`    // of runs on the server
+	RequireLock bool      `hcl:"require_module_lock,optional"`
 	Range       hcl.Range `hcl:",def_range"`
 }
 
@@ -309,6 +310,9 @@ func (c *Cloud) checkOrganizations(l addr.Layout) error {
 			return syntax.WrongAt(o.Range, fmt.Errorf("invalid execution mode %q: must be local or remote", o.Mode))
 		case o.Mode == modeRemote && !c.TFE.Remote():
 			return syntax.WrongAt(o.Range, errors.New("this server runs no plans for the tools: the execution mode must be local\nhint: set tfe { runs = \"local\" }"))
+		}
+		if o.RequireLock && !c.TFE.Remote() {
+			return syntax.WrongAt(o.Range, errors.New("require_module_lock is for runs on the server, and this server runs no plans for the tools\nhint: set tfe { runs = \"local\" }, or leave out require_module_lock"))
 		}
 		if len(o.Credentials) > 0 && !c.TFE.Remote() {
 			return syntax.WrongAt(o.Range, errors.New("credentials are for runs on the server, and this server runs no plans for the tools\nhint: set tfe { runs = \"local\" }, or leave out credentials; the tools use those of the machine that they are started on"))

@@ -32,7 +32,7 @@ import (
 
 func runSteps(ctx context.Context, c *child, p prepared) error {
 	spec := c.Order.Spec
-	if err := initTool(ctx, c, p); err != nil {
+	if err := initLocked(ctx, c, p, func() error { return initTool(ctx, c, p) }); err != nil {
 		return err
 	}
 	plan := c.dir.Inside(sandbox.Tool, planFile)

@@ -50,10 +50,13 @@ var refusedNames = map[string][]string{
 	"changes how programs are loaded": {"DYLD_*", "GCONV_PATH", "GLIBC_TUNABLES", "LOCPATH", "NLSPATH", "MALLOC_*", "GODEBUG", "GOTRACEBACK"},
 }
 
+// RequireLock is a variable of a workspace whose runs need a lock of modules.
+const RequireLock = "OKARA_REQUIRE_MODULE_LOCK"
+
 // CheckWorkspaceVariable refuses the names that [CheckVariable] refuses, and those which
 // no workspace may set. Upper and lower case are the same.
 func CheckWorkspaceVariable(name string) error {
-	if err := CheckVariable(name); err != nil {
+	if err := CheckVariable(name); err != nil && name != RequireLock {
 		return err
 	}
 	for why, names := range refusedNames {

@@ -189,6 +189,14 @@ func readIn(root *os.Root, name string, limit int64) ([]byte, error) {
 	return b, err
 }
 
+// OpenRoot opens a folder, to read it while no tool runs.
+func (w *Workdir) OpenRoot(name string) (*os.Root, error) {
+	if err := w.checkStraight(name); err != nil {
+		return nil, err
+	}
+	return w.root.OpenRoot(name)
+}
+
 // Give makes a new file in [Given] for the tool, replacing whatever is there.
 func (w *Workdir) Give(name string, content []byte) error {
 	return w.Put(path.Join(Given, name), content)
