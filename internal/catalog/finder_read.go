@@ -210,17 +210,22 @@ func describeModule(m artifact.ModuleDescription, e *search.Entry) {
 	for _, c := range d.ModuleCalls {
 		e.Calls = append(e.Calls, c.Source)
 	}
+	var words strings.Builder
+	for _, v := range d.Variables() {
+		words.WriteString(v.Description + "\n")
+	}
 	if d.Readme != nil {
 		if heading := markdownHeading().FindStringSubmatch(search.Cut(d.Readme.Text, 4<<10)); heading != nil {
 			e.Heading = FirstWords(heading[1])
 		}
 		e.Description = FirstWords(d.Readme.Text)
-		e.Texts = readmeWords(d.Readme.Text)
+		words.WriteString(d.Readme.Text)
 	}
+	e.Texts = frequentWords(words.String())
 }
 
-// readmeWords returns the most frequent words of a readme, without short and long ones.
-func readmeWords(markdown string) []string {
+// frequentWords returns the most frequent words of a text, without short and long ones.
+func frequentWords(markdown string) []string {
 	const shortest, longest, limit = 4, 32, 64 << 10
 	bare := markdownImage().ReplaceAllString(search.Cut(markdown, limit), " ")
 	bare = markdownTag().ReplaceAllString(markdownLink().ReplaceAllString(bare, "$1"), " ")
@@ -253,6 +258,7 @@ var (
 	markdownImage   = text.Pattern(`!\[[^\]\[]*\]\((?:[^()]|\([^()]*\))*\)`)
 	markdownLink    = text.Pattern(`\[([^\]\[]*)\]\((?:[^()]|\([^()]*\))*\)`)
 	markdownTag     = text.Pattern(`<[^>]*>`)
+	markdownNote    = text.Pattern(`\[\^[^\]]*\]|(^|\s):[a-z0-9_+-]+:`) // of a footnote, or a picture by its name
 )
 
 // FirstWords returns a readme's first paragraph, as plain text.
@@ -277,6 +283,7 @@ func FirstWords(markdown string) string {
 	}
 	joined := markdownImage().ReplaceAllString(strings.Join(text, " "), "")
 	joined = markdownTag().ReplaceAllString(markdownLink().ReplaceAllString(joined, "$1"), "")
+	joined = markdownNote().ReplaceAllString(joined, "")
 	joined = strings.NewReplacer("`", "", "**", "", "__", "").Replace(joined)
 	return strings.Join(strings.Fields(joined), " ")
 }

@@ -270,7 +270,7 @@ func TestQueries(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", text, addresses(found), want)
 		}
 	}
-	for text, why := range map[string]string{"delimiter": "Input delimiter", "private-subnets": "Input private_subnets", "random_password": "Resource random_password", "dns record": "Resource cloudflare_dns_record", "vpc": "", "github.com/terraform-aws-modules/terraform-aws-vpc": "", "endpoints": "Submodule vpc-endpoints", "gateway": "Input enable_nat_gateway"} {
+	for text, why := range map[string]string{"delimiter": "Input delimiter", "private-subnets": "Input private_subnets", "random_password": "Resource random_password", "dns record": "Resource cloudflare_dns_record", "vpc": "", "github.com/terraform-aws-modules/terraform-aws-vpc": "", "endpoints": "Submodule vpc-endpoints", "aws_nat_gateway": "Resource aws_nat_gateway", "gateway": "Input enable_nat_gateway"} {
 		q := query(t, url.Values{"q": {text}}.Encode())
 		must.Equal(t, "why "+text, v.Search(q, nil)[0].Why(q), why)
 	}

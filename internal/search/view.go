@@ -72,7 +72,7 @@ func (v *View) Search(q Query, downloads func(kind, address string) int64) []*En
 func (e *Entry) Why(q Query) string {
 	seen := strings.ToLower(e.Address + " " + e.Description)
 	for _, term := range q.terms {
-		for _, word := range append(parts(bareAddress(term)), term) {
+		for _, word := range append([]string{term}, parts(bareAddress(term))...) {
 			word = strings.TrimSuffix(word, "s")
 			if strings.Contains(seen, word) {
 				continue
@@ -93,7 +93,7 @@ func (e *Entry) Why(q Query) string {
 		}
 	}
 	if slices.ContainsFunc(q.terms, func(term string) bool { return !strings.Contains(seen, term) && slices.Contains(e.Texts, term) }) {
-		return "In its README"
+		return "In its README, or what it says of an input"
 	}
 	return ""
 }

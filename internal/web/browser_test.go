@@ -31,7 +31,7 @@ func newBusy(t *testing.T) *whole {
 	w.api.Results.Begin()
 	w.depots.fill(w.now)
 	d := &portaltest.Pages{Server: w.api, Tokens: map[string]string{"anna": callerToken(reader), "ben": w.api.Issuer.Token(t, "ben", "use", "team-b")}}
-	d.Full(t)
+	w.ids = d.Full(t)
 	w.start(t)
 	return w
 }

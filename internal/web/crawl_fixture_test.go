@@ -44,6 +44,7 @@ type whole struct {
 	stateSite
 	host string
 	api  *portaltest.Server
+	ids  map[string]string // of instances, by name
 }
 
 // owner launches instances in this fixture, and opens no pages.

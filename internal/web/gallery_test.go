@@ -139,6 +139,7 @@ func newGallery(t *testing.T) *site {
 	for _, address := range []string{"data/postgres/aws", "data/queue/aws", "security/keys/aws", "observability/alarms/datadog", "a-namespace-with-a-very-long-name-that-somebody-chose/a-module-with-a-name-of-many-words-too/kubernetes"} {
 		s.described(t, address, "0.1.0", 3*day, map[string]string{"main.tf": "", "README.md": "# " + address + "\n\nWhat the name says.\n"})
 	}
+	s.upgraded(t)
 	s.mirror(t)
 	signer, _ := depottest.NewCosignKey(t)
 	m := depottest.MustModule(t, "net/network/aws", "2.3.1")
@@ -169,6 +170,24 @@ func newGallery(t *testing.T) *site {
 		}
 	}
 	return s
+}
+
+// upgraded is a module whose next major version breaks callers, with a README of today.
+func (s *site) upgraded(t *testing.T) {
+	t.Helper()
+	code := func(minimum, zone, more string) string {
+		return "terraform {\n  required_version = \">= 1.0\"\n  required_providers { aws = { source = \"hashicorp/aws\", version = \"" + minimum + "\" } }\n}\n" +
+			"variable \"availability_zones\" {\n  type = map(object({ identifier = string, description = optional(string, \"" + zone + "\"), subnetworks = list(string) }))\n  default = {}\n}\n" + more
+	}
+	s.described(t, "net/upgrade/aws", "5.21.0", 24*time.Hour, map[string]string{
+		"main.tf": code(">= 5.79", "unspecified", "output \"gone\" {\n  value = 1\n}\nvariable \"cidr\" {}\n"), "modules/endpoints/main.tf": `variable "zone" {}`,
+	})
+	s.described(t, "net/upgrade/aws", "6.6.0", time.Hour, map[string]string{
+		"main.tf":                code(">= 6.28", "anywhere", "variable \"cidr\" {\n  description = \"The range that gateways announce.\"\n  validation {\n    condition     = var.cidr != \"\"\n    error_message = \"It is empty.\"\n  }\n}\nvariable \"tags\" { default = {} }\nmodule \"routes\" { source = \"./modules/routes\" }\n"),
+		"modules/routes/main.tf": `resource "aws_route_table_association" "this" {}`, "examples/complete/main.tf": `module "x" { source = "../.." }`, "docs/dot.png": dot,
+		"README.md": "# Upgrade of networks\n\n> [!WARNING]\n> Read this first.\n\nIt is fast.[^1] :rocket:\n\n<h3 align=\"center\">In the middle</h3>\n\nSee [its input](#input_cidr), [its code](main.tf#L3), [all of it](examples/complete).\n\n" +
+			"```mermaid\ngraph TD; a-->b\n```\n\n![A dot](docs/dot.png)\n\n```hcl\nmodule \"x\" {\n  source = \"net/upgrade/aws\"\n}\n```\n\n| Name | Type |\n|------|------|\n| <a name=\"input_cidr\"></a> [cidr](#input\\_cidr) | `string` |\n\n[^1]: Of all networks.\n",
+	})
 }
 
 // networkReport is a typical scan report of a network.

@@ -71,10 +71,11 @@ func TestBrowserSearch(t *testing.T) {
 		_, _ = io.WriteString(w, `{"results":[]}`)
 	})
 	s.Config.Handler = api
-	for _, script := range []bool{true, false} {
-		p := b.Tab(t, s.URL+"/ui/modules/net", webtest.Look{Width: 375, Theme: "dark", Script: script, Token: callerToken(admin)})
+	for _, look := range []webtest.Look{{Width: 1440, Theme: "light", Script: true}, {Width: 375, Theme: "dark", Script: true}, {Width: 375, Theme: "dark"}} {
+		look.Token = callerToken(admin)
+		p := b.Tab(t, s.URL+"/ui/modules/net", look)
 		p.Wait("net/network/aws")
-		if script {
+		if look.Script {
 			p.Press("/")
 			p.Focused("Search")
 			p.Press("netw")

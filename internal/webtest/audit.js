@@ -49,6 +49,19 @@
     const problems = [], say = once((text) => problems.push(text));
     if (document.documentElement.scrollWidth > window.innerWidth)
       say("wider than the window: " + document.documentElement.scrollWidth + " px, by " + [...document.querySelectorAll("body *")].filter((e) => visible(e) && !e.closest(".scroll, pre, .hidden") && e.getBoundingClientRect().right > window.innerWidth).slice(0, 3).map(name).join(", "));
+    for (const e of document.querySelectorAll("main *")) {
+      if (visible(e) && e.scrollWidth > e.clientWidth + 1 && e.clientWidth && ["hidden", "clip"].includes(getComputedStyle(e).overflowX) && !e.matches(".hidden, .digest")) say("cut off at the right: " + name(e));
+    }
+    const broken = document.createRange();
+    for (const e of document.querySelectorAll("td[data-th=Type] code, td[data-th=Default] code, td[data-th=Now] code, td time, .mark")) {
+      const words = document.createTreeWalker(e, NodeFilter.SHOW_TEXT);
+      for (let n = words.nextNode(); n && visible(e); n = words.nextNode())
+        for (const w of n.data.matchAll(/\w{1,30}/g)) {
+          broken.setStart(n, w.index);
+          broken.setEnd(n, w.index + w[0].length);
+          if (new Set([...broken.getClientRects()].map((r) => r.top)).size > 1) say("broken in " + name(e) + ": " + w[0]);
+        }
+    }
     if (window.innerWidth < 400)
       for (const s of document.querySelectorAll(".scroll:has(table)")) if (s.scrollWidth > s.clientWidth + 1 && visible(s)) say("a table wider than the window: " + s.getAttribute("aria-label"));
     const back = backs();

@@ -183,6 +183,23 @@ func (p *Tab) Text() string {
 	return p.evalText(`document.body.innerText`)
 }
 
+// Examine reports what is wrong with the page as it looks now.
+func (p *Tab) Examine() {
+	p.t.Helper()
+	ctx, late := context.WithTimeout(p.ctx, patience)
+	defer late()
+	f := must.Get(chromedp.Run(ctx, chromedp.Evaluate[found](audit+".look()")))(p.t)
+	for _, problem := range f.Problems {
+		p.t.Errorf("%s: %s", p.Path(), problem)
+	}
+}
+
+// Value returns what a script on the page evaluates to.
+func (p *Tab) Value(script string) string {
+	p.t.Helper()
+	return p.evalText("String(" + script + ")")
+}
+
 // Path returns the path of the page, with its query.
 func (p *Tab) Path() string {
 	p.t.Helper()
