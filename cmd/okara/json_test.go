@@ -86,6 +86,7 @@ admin audit
 auth explain REGISTRY --offline
 cli-config http://127.0.0.1:8080
 logout REGISTRY
+docs start
 man DIR/man
 version
 instance template validate TEMPLATE

@@ -64,7 +64,7 @@ func newRoot(a *cli.App) *cobra.Command {
 	admin.AddCommand(newAudit(reg), doctor, newGC(a), prune, scan, newToken(a))
 	addCommands(root, "server", newServe(up), newCLIConfig(reg), newMCP(reg), admin)
 	addCommands(root, "access", newLogin(reg), newLogout(reg), newAuth(reg))
-	root.AddCommand(newVersion(a), newMan(a))
+	root.AddCommand(newVersion(a), newMan(a), newDocs(a))
 	root.SetOut(a.Out) // completion uses this writer
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -101,6 +101,7 @@ func pageSets(o Options) []site.Set {
 		a := &audits{auditLog: o.Audit, clock: o.Now}
 		all = append(all, site.Set{Menu: adminEntries("Audit", "audit"), Routes: a.addRoutes})
 	}
+	all = append(all, site.Set{Routes: manuals{markdown.New(o.Now, nil)}.addRoutes})
 	return append(all, site.Set{Templates: templateFiles, Routes: (&logins{kit: o.Kit, guard: o.Kit.Guard, rate: service.NewRate(maxLogins, o.Now), hosts: hostsOf(o)}).addRoutes})
 }
 

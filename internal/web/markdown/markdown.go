@@ -119,7 +119,7 @@ func newPolicy(images ImageHosts) *bluemonday.Policy {
 	p.AllowAttrs("src").Matching(images.sourcePattern()).OnElements("img")
 	p.AllowAttrs("srcset").Matching(images.sourcePattern()).OnElements("source")
 	p.AllowAttrs("media").Matching(regexp.MustCompile(`^\(prefers-color-scheme: ?(dark|light)\)$`)).OnElements("source")
-	p.AllowAttrs("href").Matching(regexp.MustCompile(`^(https?://|mailto:|#` + idPrefix + `|\./(\.\./)*(modules|providers|mirror)/)`)).OnElements("a")
+	p.AllowAttrs("href").Matching(regexp.MustCompile(`^(https?://|mailto:|#` + idPrefix + `|\./(\.\./)*(modules|providers|mirror|docs)/)`)).OnElements("a")
 	p.AllowAttrs("rel").Matching(regexp.MustCompile(`^` + linkRel + `$`)).OnElements("a")
 	p.AllowURLSchemes("http", "https", "mailto")
 	p.RequireParseableURLs(true)

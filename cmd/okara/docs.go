@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/manual"
+)
+
+func newDocs(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "docs [TOPIC...]",
+		Short: "Read okara's documentation, without a network",
+		Long: `Read the documentation of this version, which okara carries. TOPIC is a page, such as
+use/start or start, or words to search for. Without a topic the list of all pages is printed.
+
+A server shows the same pages below /ui/docs.
+
+Exit codes: 0 done, 2 usage, 3 nothing found.`,
+		Example: `  okara docs
+  okara docs start
+  okara docs expired key --json | jq -r '.[0].page'`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			topic := strings.Join(args, " ")
+			if topic == "" {
+				topic = manual.Index
+			}
+			if p, ok := manual.Get(topic); ok {
+				return a.PrintResult(map[string]string{"page": p.Name, "title": p.Title, "text": p.Text}, strings.TrimSuffix(p.Text, "\n"))
+			}
+			found := manual.Search(topic)
+			if len(found) == 0 {
+				return cli.WithHint(&cli.ExitError{Code: cli.ExitNotFound, Err: fmt.Errorf("no page about %q", topic)}, "okara docs lists all pages")
+			}
+			rows := [][]string{{"PAGE", "TITLE"}}
+			for _, p := range found {
+				rows = append(rows, []string{p.Name, p.Title})
+			}
+			return a.PrintResult(found, cli.Table(rows))
+		},
+	}
+	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
+		for _, p := range manual.Pages() {
+			names = append(names, p.Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	return cmd
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manual
+
+import (
+	"cmp"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/seed-141914ff/okara/docs"
+)
+
+// Page is a page of the documentation.
+type Page struct {
+	Name  string `json:"page"`  // its path without ".md": use/start
+	Title string `json:"title"` // its first heading
+	Text  string `json:"-"`     // Markdown
+}
+
+// Index is the name of the page that lists the others.
+const Index = "index"
+
+// Pages returns all pages, sorted by name.
+var Pages = sync.OnceValue(func() (all []Page) {
+	_ = fs.WalkDir(docs.Files, ".", func(file string, _ fs.DirEntry, err error) error { // embedded: it does not fail
+		name, isPage := strings.CutSuffix(file, ".md")
+		if err != nil || !isPage || strings.HasPrefix(name, "changelog/") {
+			return err
+		}
+		b, err := docs.Files.ReadFile(file)
+		title, _, _ := strings.Cut(strings.TrimPrefix(string(b), "# "), "\n")
+		all = append(all, Page{name, strings.ReplaceAll(title, "`", ""), string(b)})
+		return err
+	})
+	return all
+})
+
+// Get returns the page of a name, or of the last part of one if no other page ends so.
+func Get(name string) (Page, bool) {
+	name = strings.TrimSuffix(strings.ToLower(strings.Trim(name, "/")), ".md")
+	var found []Page
+	for _, p := range Pages() {
+		if p.Name == name {
+			return p, true
+		}
+		if path.Base(p.Name) == name {
+			found = append(found, p)
+		}
+	}
+	if len(found) != 1 {
+		return Page{}, false
+	}
+	return found[0], true
+}
+
+// maxFound is the number of pages that a search returns.
+const maxFound = 20
+
+// Search returns the pages that contain the words, or words that begin so, the best first: most
+// of the words, then those of the title and of headings count most.
+func Search(words string) []Page {
+	terms := strings.FieldsFunc(strings.ToLower(words), isBreak)
+	if len(terms) > 20 {
+		return nil
+	}
+	type hit struct {
+		page        Page
+		terms, rank int
+	}
+	var hits []hit
+	for _, p := range Pages() {
+		h := hit{page: p}
+		for _, term := range terms {
+			if rank := p.rankFor(term); rank > 0 {
+				h.terms++
+				h.rank += rank
+			}
+		}
+		hits = append(hits, h)
+	}
+	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Or(cmp.Compare(b.terms, a.terms), cmp.Compare(b.rank, a.rank)) })
+	var found []Page
+	for _, h := range hits[:maxFound] {
+		if h.terms > 0 && h.terms == hits[0].terms {
+			found = append(found, h.page)
+		}
+	}
+	return found
+}
+
+// rankFor returns how well a page answers a term; 0: not at all.
+func (p *Page) rankFor(term string) int {
+	if len(term) > 3 {
+		term = strings.TrimSuffix(term, "s")
+	}
+	prose, heads := 0, 0
+	for line := range strings.Lines(p.Text) {
+		if n := countWord(line, term); strings.HasPrefix(line, "#") {
+			heads += n
+		} else {
+			prose += n
+		}
+	}
+	rank := 60*min(1, countWord(p.Title+" "+p.Name, term)) + 8*min(heads, 5) + min(prose, 30)
+	if dir := path.Dir(p.Name); strings.HasPrefix(dir, "reference") || dir == "." {
+		rank = (rank + 1) / 2 // a page about the subject first, then what lists everything
+	}
+	return rank
+}
+
+// countWord counts the words of a line that begin with a term.
+func countWord(line, term string) (n int) {
+	for line = strings.ToLower(line); ; {
+		at := strings.Index(line, term)
+		if at < 0 {
+			return n
+		}
+		if before := strings.TrimRightFunc(line[:at], func(r rune) bool { return !isBreak(r) }); len(before) == at {
+			n++
+		}
+		line = line[at+len(term):]
+	}
+}
+
+func isBreak(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
