@@ -108,7 +108,7 @@ func (f *announceFlags) runAnnounce(ctx context.Context, reg *cli.Registries, ar
 		if version == evidence.AllVersions {
 			ask, what = reg.Confirm, "every version of "+address
 		}
-		if users := warnUsers(ctx, front, it, version); users != "" {
+		if users := warnUsers(ctx, reg, front, it, version); users != "" {
 			reg.Note("%s", users)
 		}
 		if err := ask(f.yes, "withdraw "+what); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/supply"
 )
 
@@ -81,12 +82,12 @@ func openSyncer(up *upstreams, f depotFlags) (s *supply.Syncer, done func(), err
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err = newSyncer(up, set, d, f)
+	s, err = newSyncer(up, set, d, f, nil)
 	return s, done, err
 }
 
 // usedVersions reads lock files and the module lists of "init", and returns which versions
-// are in use. States do not name versions.
+// are in use.
 func usedVersions(names []string) (func(entry string, v addr.Version) bool, error) {
 	used := map[string]bool{}
 	locks, installed, err := projectFiles(names)
@@ -145,7 +146,9 @@ func installedModules(name string) ([]addr.ModuleVersion, error) {
 	return out, nil
 }
 
-func newSyncer(up *upstreams, set *supply.Set, d *depot.Depot, f depotFlags) (*supply.Syncer, error) {
+// newSyncer returns a syncer. uses is the index of a server; nil: the states of the registry are read,
+// if an entry asks for them.
+func newSyncer(up *upstreams, set *supply.Set, d *depot.Depot, f depotFlags, uses *states.Uses) (*supply.Syncer, error) {
 	used, err := usedVersions(f.usedBy)
 	if err != nil {
 		return nil, err
@@ -160,7 +163,7 @@ func newSyncer(up *upstreams, set *supply.Set, d *depot.Depot, f depotFlags) (*s
 		}
 		return from, nil
 	}
-	return supply.NewSyncer(d, supply.SyncOptions{Set: set, Origins: origins, Used: used, Jobs: f.jobs, Repair: f.repair}), nil
+	return supply.NewSyncer(d, supply.SyncOptions{Set: set, Origins: origins, Used: used, InUse: keepUsed(up.reg, uses), Jobs: f.jobs, Repair: f.repair}), nil
 }
 
 func namedBy(set *supply.Set) []string {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trust"
 )
@@ -28,7 +29,7 @@ type pruned struct {
 }
 
 func newPrune(reg *cli.Registries) *cobra.Command {
-	var keep int
+	var keep string
 	var pins []string
 	var removal cli.Removal
 	var policy policyFlags
@@ -39,7 +40,8 @@ func newPrune(reg *cli.Registries) *cobra.Command {
 --pin. Versions that are withdrawn, deprecated in favour of another, or refused by the
 policy of --require, --openpgp-key, --cosign-key and --block are not counted. They stay
 while they are above the lowest counted version, and are removed below it. The release
-that clients choose always stays.
+that clients choose always stays. With --keep used, so do versions that the newest version
+of a state uses; while not all states can be read, every version stays.
 
 On a terminal okara shows what would be removed and asks for confirmation; elsewhere
 --yes is required. A version is withdrawn first, then its tag and its editions are
@@ -51,11 +53,12 @@ collection frees it; until then its number is not reused.
 
 Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
 		Example: `  okara admin prune net/vpc/aws --keep 20 --dry-run
-  okara admin prune acme/dns --keep 5 --pin 1.0.0 --yes`,
+  okara admin prune acme/dns --keep 5,used --pin 1.0.0 --yes`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if keep < 1 {
-				return cli.UsageError("--keep %d: must be at least 1", keep)
+			n, used, err := supply.ParseKeep(keep)
+			if err != nil || n < 1 {
+				return cli.UsageError("--keep %q: must be at least 1, used, or both, as 20,used", keep)
 			}
 			require, err := policy.readPolicy()
 			if err != nil {
@@ -69,16 +72,20 @@ Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
 			if err != nil {
 				return err
 			}
+			inUse := func(addr.Version) bool { return false }
+			if used {
+				inUse = keepUsed(reg, nil)(cmd.Context(), t.Item.String())
+			}
 			versions := l.Listing.Prunable(depot.Retention{
-				Keep:   keep,
-				Pinned: func(v addr.Version) bool { return slices.Contains(pins, v.String()) || !t.Selects(v) },
+				Keep:   n,
+				Pinned: func(v addr.Version) bool { return slices.Contains(pins, v.String()) || !t.Selects(v) || inUse(v) },
 				Usable: func(v addr.Version) bool { return slices.Contains(l.Listed, v) },
 			})
 			return pruneItem(cmd.Context(), reg.App, t, l, versions, removal)
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&keep, "keep", 0, "number of versions to keep")
+	f.StringVar(&keep, "keep", "", "`NUMBER` of versions to keep, used for those that states use, or both, as 20,used")
 	f.StringArrayVar(&pins, "pin", nil, "`VERSION` to keep (repeatable)")
 	removal.Add(f)
 	policy.addTo(cmd)

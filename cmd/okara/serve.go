@@ -28,6 +28,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/sample"
 	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/supply"
 )
 
@@ -300,7 +301,7 @@ func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
 	if err != nil {
 		return server.Env{}, err
 	}
-	states, err := (&stateFlags{}).storeOptions(up.reg.App)
+	kept, err := (&stateFlags{}).storeOptions(up.reg.App)
 	if err != nil {
 		return server.Env{}, err
 	}
@@ -317,16 +318,16 @@ func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
 	return server.Env{
 		Process: server.Process{Version: up.reg.Version, Getenv: up.reg.Getenv, Stderr: up.reg.Err, Note: up.reg.Note, Ready: ready},
 		Logs:    server.Logs{Log: log, Debug: requests, Tracer: up.reg.Tracer},
-		Outside: server.Outside{OCI: o, Transport: up.reg.TransportOptions(), States: states, HostToken: up.reg.HostToken},
+		Outside: server.Outside{OCI: o, Transport: up.reg.TransportOptions(), States: kept, HostToken: up.reg.HostToken},
 		Supply: server.Supply{
 			Secret:    func(variable, file string) (string, error) { return readSecret(up.reg.Getenv, variable, file) },
 			CheckAuth: func(auth supply.Auth) error { return checkAuth(up.reg.Getenv, auth) },
-			Syncer: func(set *supply.Set, d *depot.Depot, usedBy []string) (*supply.Syncer, error) {
+			Syncer: func(set *supply.Set, d *depot.Depot, usedBy []string, uses *states.Uses) (*supply.Syncer, error) {
 				f := depotFlags{usedBy: usedBy, repair: time.Since(repaired) > 24*time.Hour}
 				if f.repair {
 					repaired = time.Now()
 				}
-				return newSyncer(up, set, d, f)
+				return newSyncer(up, set, d, f, uses)
 			},
 			Origins: up.origins,
 		},

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -149,17 +151,53 @@ func openUses(reg *cli.Registries, s cli.ServerFlags) (usesSource, error) {
 	if err != nil || front != nil {
 		return frontUses{front}, err
 	}
+	return openRegistryUses(reg)
+}
+
+// openRegistryUses opens the states of a registry, with the keys of the environment.
+func openRegistryUses(reg *cli.Registries) (registryUses, error) {
 	client, layout, err := reg.Client()
 	if err != nil {
-		return nil, err
+		return registryUses{}, err
 	}
 	var keys cli.KeyFlags
 	o, err := keys.StateOptions(reg.App)
 	if err != nil {
-		return nil, err
+		return registryUses{}, err
 	}
 	known, err := states.New(states.Options{Client: client, Layout: layout, State: o, Logger: reg.WarnLogger()})
-	return registryUses{known.Uses(), catalog.New(catalog.Options{Client: client, Layout: layout, Logger: reg.WarnLogger()})}, err
+	if err != nil {
+		return registryUses{}, err
+	}
+	return registryUses{known.Uses(), catalog.New(catalog.Options{Client: client, Layout: layout, Logger: reg.WarnLogger()})}, nil
+}
+
+// keepUsed returns which versions of an item retention keeps because the newest version of a state
+// uses them. uses is the index of a server; nil: the states of the registry are read once, when they are asked for.
+func keepUsed(reg *cli.Registries, uses *states.Uses) func(context.Context, string) func(addr.Version) bool {
+	var mu sync.Mutex // guards uses
+	return func(ctx context.Context, address string) func(addr.Version) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if uses == nil {
+			from, err := openRegistryUses(reg)
+			if err == nil {
+				uses = from.uses
+				err = uses.Refresh(ctx)
+			}
+			if err != nil {
+				reg.Note("warning: reading what states use failed: %v", err)
+			}
+			if uses == nil {
+				return func(addr.Version) bool { return true }
+			}
+		}
+		used, known := uses.InUse(address)
+		if !known {
+			reg.Note("warning: which versions of %s states use is not known, so all stay: not all states could be read, or one does not say its version", address)
+		}
+		return used
+	}
 }
 
 type frontUses struct{ c *client.Client }
@@ -199,21 +237,32 @@ func (r registryUses) askOutdated(ctx context.Context) (all outdatedStates, err 
 	return all, nil
 }
 
+// usersWait bounds how long a withdrawal waits for the states of a registry.
+const usersWait = 20 * time.Second
+
 // warnUsers says how many states use a version that is about to be withdrawn, as far as the server
-// tells; "" if it does not.
-func warnUsers(ctx context.Context, front *client.Client, it addr.Item, version string) string {
+// or, if front is nil, the registry tells; "" if none does.
+func warnUsers(ctx context.Context, reg *cli.Registries, front *client.Client, it addr.Item, version string) string {
+	var from usesSource = frontUses{front}
+	var err error
 	if front == nil {
-		return ""
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, usersWait)
+		defer cancel()
+		from, err = openRegistryUses(reg)
 	}
 	address := it.String()
 	if _, err := addr.ParseVersion(version); err == nil {
 		address += "@" + version
 	}
-	kind := addr.KindModule
-	if it.Kind != addr.KindModule {
-		kind = addr.KindProvider
+	var q usage.Query
+	var a usage.Answer
+	if err == nil {
+		q, err = usage.ParseQuery(address, it.Kind != addr.KindModule)
 	}
-	a, err := frontUses{front}.askUsers(ctx, address, usage.Query{Kind: kind})
+	if err == nil {
+		a, err = from.askUsers(ctx, address, q)
+	}
 	if err != nil {
 		return "how many states use it is not known: " + err.Error()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -27,8 +28,9 @@ import (
 // next run.
 type depotRunner struct {
 	env   Env
-	file  string   // the depot file
-	used  []string // lock files whose versions retention keeps
+	file  string       // the depot file
+	used  []string     // lock files whose versions retention keeps
+	uses  *states.Uses // what states use; nil: the server serves none
 	d     *depot.Depot
 	store *statebackend.Store // holds the lock
 	log   *slog.Logger
@@ -69,8 +71,12 @@ func newDepotRunner(s *Settings, o Options, env Env) (*depotRunner, error) {
 	if audit == nil {
 		audit = slog.New(slog.DiscardHandler)
 	}
+	var uses *states.Uses
+	if o.States != nil {
+		uses = o.States.Uses()
+	}
 	return &depotRunner{
-		env: env, file: s.Depot, used: s.UsedBy, log: env.Log, audit: audit, force: make(chan struct{}, 1),
+		env: env, file: s.Depot, used: s.UsedBy, uses: uses, log: env.Log, audit: audit, force: make(chan struct{}, 1),
 		metrics: o.Metrics.depots(),
 		d:       depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 		store:   statebackend.New(r, statebackend.Options{LockTTL: depotLease, Tool: env.OCI.UserAgent, Logger: env.Log}),
@@ -193,7 +199,7 @@ func (r *depotRunner) runOnce(ctx context.Context, set *supply.Set) error {
 	}()
 	ctx, end := whileHeld(ctx, lock)
 	defer end()
-	s, err := r.env.Syncer(set, r.d, r.used)
+	s, err := r.env.Syncer(set, r.d, r.used, r.uses)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/syntax"
@@ -65,7 +66,7 @@ type Supply struct {
 	Secret    func(variable, file string) (string, error) // reads a variable if it is named, else a file
 	CheckAuth func(supply.Auth) error                     // checks that the secrets that an auth block names exist
 	Origins   func(supply.Auth) (supply.Origins, error)   // clients for origins with these credentials
-	Syncer    func(set *supply.Set, d *depot.Depot, usedBy []string) (*supply.Syncer, error)
+	Syncer    func(set *supply.Set, d *depot.Depot, usedBy []string, uses *states.Uses) (*supply.Syncer, error)
 }
 
 // Ready describes a server that has started.

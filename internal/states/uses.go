@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/usage"
 	"github.com/seed-141914ff/okara/oci"
@@ -274,6 +275,21 @@ func (u *Uses) Ask(q usage.Query, may func(state, workspace string) bool) usage.
 	a.Complete = !u.read.IsZero() && u.s.whole.Load() && !a.Cut
 	a.Read = u.read
 	return a
+}
+
+// InUse returns which versions of a module or provider the newest versions of states use. It is every version, and
+// not known, until all states were read, and if one does not say its version.
+func (u *Uses) InUse(address string) (used func(addr.Version) bool, known bool) {
+	q, err := usage.ParseQuery(address, false)
+	a := u.Ask(q, func(string, string) bool { return true })
+	known = err == nil && a.Complete
+	versions := map[addr.Version]bool{}
+	for _, s := range a.States {
+		v, err := addr.ParseVersion(s.Version)
+		known = known && err == nil
+		versions[v.EditionOf()] = true
+	}
+	return func(v addr.Version) bool { return !known || versions[v.EditionOf()] }, known
 }
 
 // MadeOf returns what the newest version of a workspace is made of; false: it is not known.

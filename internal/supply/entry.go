@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ type Entry struct {
 	Exact    []addr.Version // exactly these, without listing the versions of the origin; empty: those that Versions allows
 	Limit    int            // number of newest versions to take of those that the constraint allows; 0: all
 	Keep     int            // number of newest versions that retention keeps; 0: all
+	KeepUsed bool           // and those that the newest version of a state uses
 	Pin      []string       // versions that retention never removes
 	Scan     ScanPolicy
 	Approval ApprovalPolicy
@@ -86,6 +88,7 @@ type ApprovalPolicy struct {
 type EntrySpec struct {
 	Versions    string // constraint
 	Limit, Keep int
+	KeepUsed    bool
 	Pin         []string
 	Auth        string
 	Scan        ScanPolicy
@@ -196,10 +199,23 @@ func (s ProviderSpec) Entry(where string) (ProviderEntry, error) {
 // defaultOrigin is the registry of a provider address without a host name.
 const defaultOrigin = "registry.opentofu.org"
 
+// ParseKeep parses what retention keeps: the number of newest versions, "used" for the newest and those
+// that states use, or both, as "20, used".
+func ParseKeep(s string) (n int, used bool, err error) {
+	number, word, both := strings.Cut(s, ",")
+	if strings.TrimSpace(s) == "used" {
+		return 1, true, nil
+	}
+	if n, err = strconv.Atoi(strings.TrimSpace(number)); err != nil || both && strings.TrimSpace(word) != "used" {
+		return 0, false, fmt.Errorf("%q must be a number of versions, used, or both, as 20, used", s)
+	}
+	return n, both, nil
+}
+
 var errCount = errors.New("limit and keep must be 0 or more versions")
 
 func (s EntrySpec) specEntry(where string, bad *FieldErrors) Entry {
-	e := Entry{Where: where, Limit: s.Limit, Keep: s.Keep, Pin: s.Pin, Auth: s.Auth, Scan: s.Scan, Approval: s.Approval}
+	e := Entry{Where: where, Limit: s.Limit, Keep: s.Keep, KeepUsed: s.KeepUsed, Pin: s.Pin, Auth: s.Auth, Scan: s.Scan, Approval: s.Approval}
 	var err error
 	e.Versions, err = addr.ParseConstraint(s.Versions)
 	bad.addField("versions", err)

@@ -36,10 +36,12 @@ type SyncOptions struct {
 	Set     *Set
 	Origins func(auth string) (Origins, error)
 	Used    func(entry string, v addr.Version) bool // retention keeps versions for which it returns true; nil: none
-	Jobs    int                                     // entries processed concurrently; 0: 4
-	Own     *OwnRecord                              // each entry has a separate record; nil: the common one
-	Once    bool                                    // the set is for this run only: the record is neither read nor written, and existing versions are examined again
-	Now     func() time.Time
+	// InUse returns which versions the newest versions of states use, for entries that keep those.
+	InUse func(ctx context.Context, address string) func(addr.Version) bool
+	Jobs  int        // entries processed concurrently; 0: 4
+	Own   *OwnRecord // each entry has a separate record; nil: the common one
+	Once  bool       // the set is for this run only: the record is neither read nor written, and existing versions are examined again
+	Now   func() time.Time
 
 	// Repair looks at all parts of all versions, one HEAD each, and pushes again what is lost.
 	Repair bool
@@ -237,7 +239,7 @@ func (s *Syncer) planEntry(ctx context.Context, it item, rec *Record) (p entryPl
 	if p.listing, err = depot.ReadListing(ctx, it.repo, it.kind, nil); err != nil {
 		return p, err
 	}
-	keep := s.retention(it, rec)
+	keep := s.retention(ctx, it, rec)
 	wanted, twice := it.wantedOffers(offers, p.listing, keep)
 	for i := 0; i < len(wanted); i++ {
 		o := wanted[i]

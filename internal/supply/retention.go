@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -16,14 +17,19 @@ import (
 )
 
 // retention returns an entry's retention. A version that a later scan blocked does not count.
-func (s *Syncer) retention(it item, rec *Record) depot.Retention {
+func (s *Syncer) retention(ctx context.Context, it item, rec *Record) depot.Retention {
 	blocked := map[string]bool{}
 	for version, known := range rec.Entries[it.key] {
 		blocked[version] = known.State == StatePublished && known.Reason != ""
 	}
+	inUse := func(addr.Version) bool { return false }
+	if it.KeepUsed {
+		_, address, _ := strings.Cut(it.key, " ")
+		inUse = s.o.InUse(ctx, address)
+	}
 	return depot.Retention{
 		Keep:   it.Keep,
-		Pinned: func(v addr.Version) bool { return it.isPinned(v) || s.o.Used != nil && s.o.Used(it.key, v) },
+		Pinned: func(v addr.Version) bool { return it.isPinned(v) || s.o.Used != nil && s.o.Used(it.key, v) || inUse(v) },
 		Usable: func(v addr.Version) bool { return !blocked[v.String()] },
 	}
 }
@@ -58,11 +64,15 @@ func (s *Syncer) prunableSteps(it item, l *depot.Listing, keep depot.Retention) 
 	if it.Keep == 0 {
 		return nil
 	}
+	reason := fmt.Sprintf("keep = %d", it.Keep)
+	if it.KeepUsed {
+		reason += ", used"
+	}
 	p := &pruning{repo: it.repo, kind: it.kind, keep: keep, turn: make(chan struct{}, 1)}
 	var steps []Step
 	for _, v := range l.Prunable(keep) {
 		steps = append(steps, Step{
-			Version: v.String(), version: v, Action: ActionPrune, Reason: fmt.Sprintf("keep = %d", it.Keep),
+			Version: v.String(), version: v, Action: ActionPrune, Reason: reason,
 			run: func(ctx context.Context) (VersionRecord, error) { return VersionRecord{}, p.pruneVersion(ctx, v) },
 		})
 	}

@@ -73,7 +73,7 @@ type setFile struct {
 type common struct {
 	versions *string
 	limit    *int
-	keep     *int
+	keep     *string
 	pin      *[]string
 	auth     *string
 	scan     *scanBlock
@@ -82,7 +82,7 @@ type common struct {
 
 type defaultsBlock struct {
 	Limit     *int           `hcl:"limit"`
-	Keep      *int           `hcl:"keep"`
+	Keep      *string        `hcl:"keep"`
 	Auth      *string        `hcl:"auth"`
 	Policy    *string        `hcl:"policy"`
 	Ignore    *[]string      `hcl:"ignore"`
@@ -112,7 +112,7 @@ type moduleBlock struct {
 	Releases  bool           `hcl:"releases,optional"`
 	Invalid   bool           `hcl:"allow_invalid,optional"`
 	Limit     *int           `hcl:"limit"`
-	Keep      *int           `hcl:"keep"`
+	Keep      *string        `hcl:"keep"`
 	Pin       *[]string      `hcl:"pin"`
 	Auth      *string        `hcl:"auth"`
 	Policy    *string        `hcl:"policy"`
@@ -129,7 +129,7 @@ type providerBlock struct {
 	Platforms     *[]string      `hcl:"platforms"`
 	AllowUnsigned bool           `hcl:"allow_unsigned,optional"`
 	Limit         *int           `hcl:"limit"`
-	Keep          *int           `hcl:"keep"`
+	Keep          *string        `hcl:"keep"`
 	Pin           *[]string      `hcl:"pin"`
 	Auth          *string        `hcl:"auth"`
 	Scan          *scanBlock     `hcl:"scan,block"`
@@ -261,7 +261,13 @@ func fileLine(at hcl.Range) string { return fmt.Sprintf("%s:%d", at.Filename, at
 // checks those that depend on the file.
 func (b *setBuilder) commonSpec(at hcl.Range, c common) EntrySpec {
 	d := b.file.Defaults
-	e := EntrySpec{Versions: deref(c.versions), Limit: deref(cmp.Or(c.limit, d.Limit)), Keep: deref(cmp.Or(c.keep, d.Keep)), Pin: deref(c.pin), Auth: deref(cmp.Or(c.auth, d.Auth))}
+	e := EntrySpec{Versions: deref(c.versions), Limit: deref(cmp.Or(c.limit, d.Limit)), Pin: deref(c.pin), Auth: deref(cmp.Or(c.auth, d.Auth))}
+	if keep := cmp.Or(c.keep, d.Keep); keep != nil {
+		var err error
+		if e.Keep, e.KeepUsed, err = ParseKeep(*keep); err != nil {
+			b.addError(at, fmt.Errorf("keep: %w", err))
+		}
+	}
 	if _, ok := b.set.Auth[e.Auth]; e.Auth != "" && !ok {
 		b.addError(at, fmt.Errorf("no auth block %q", e.Auth))
 	}

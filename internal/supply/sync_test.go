@@ -88,6 +88,7 @@ type runner struct {
 	src    depot.Source
 	git    upstream.Git
 	used   func(string, addr.Version) bool
+	inUse  func(string, addr.Version) bool
 	now    time.Time
 
 	examined time.Time
@@ -110,7 +111,10 @@ func (r *runner) syncer(src string) *supply.Syncer {
 		Open:     func(ref string) (*oci.Repo, error) { return oci.OpenRepo(ref, oci.Options{}) },
 	}
 	return supply.NewSyncer(r.depot, supply.SyncOptions{
-		Set: set, Used: r.used, Now: func() time.Time { return r.now }, Repair: r.repair, Examined: r.examined,
+		Set: set, Used: r.used, InUse: func(_ context.Context, address string) func(addr.Version) bool {
+			return func(v addr.Version) bool { return r.inUse(address, v) }
+		},
+		Now: func() time.Time { return r.now }, Repair: r.repair, Examined: r.examined,
 		Origins: func(string) (supply.Origins, error) { return from, nil },
 	})
 }
@@ -315,6 +319,11 @@ func TestSyncKeepsTheNewest(t *testing.T) {
 	r.want(r.apply(file), "present 1.3.0", "present 1.0.0", "prune 1.2.0")
 	r.want(r.versions(), "1.0.0", "1.1.0", "1.3.0")
 	r.want(r.plan(file), "present 1.3.0", "present 1.0.0")
+	r.inUse = func(address string, v addr.Version) bool { return address == "net/vpc/aws" && v.String() == "1.0.0" }
+	r.want(r.plan(moduleEntry(o, "keep = \"used\"")), "present 1.3.0")
+	r.inUse = func(string, addr.Version) bool { return false }
+	used = ""
+	r.want(r.plan(moduleEntry(o, "keep = \"2, used\"")), "present 1.3.0", "withdrawn 1.2.0", "present 1.1.0", "prune 1.0.0")
 	r.want(r.plan(moduleEntry(o, "limit = 2")), "present 1.3.0", "withdrawn 1.2.0", "present 1.1.0")
 }
 
