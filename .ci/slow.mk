@@ -3,7 +3,10 @@
 CHAOS   ?= 30m
 BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' cmd instances internal statebackend | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
-.PHONY: demo-instances demo-kube scale-kube chaos-kube bench bench-once bench-long fuzz interop interop-kube newest core-alone mutants year vuln models screenshots recording release-check
+.PHONY: examples demo-instances demo-kube scale-kube chaos-kube bench bench-once bench-long fuzz interop interop-kube newest core-alone mutants year vuln models screenshots recording release-check
+examples: tools # each folder of examples in a copy, and the scripts of its CI files
+	cd operator && $(OPERATOR)
+	cd internal/e2e && go test -vet=off -count=1 -v -run 'TestExamples$$|TestCI$$' .
 demo-instances: build $(TOFU) $(TIME) $(JQ) # twelve minutes: no lifetime is shorter than ten
 	sh testdata/demo/instances.sh
 demo-kube: build $(TOFU) $(JQ)

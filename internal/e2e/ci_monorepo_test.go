@@ -20,7 +20,7 @@ func TestCIMonorepo(t *testing.T) {
 	set := must(findTools())(t)
 	dir := t.TempDir()
 	c := &monorepo{ciJob: ciJob{set: set, dir: dir, registry: set.runRegistry(t, dir), work: filepath.Join(dir, "repo")}}
-	_, jobs := c.page(t, "ci-monorepo.md", 5)
+	_, jobs := c.page(t, "docs/publish/ci-monorepo.md", 5)
 	comment, publish, inGitLab, commentGitLab, publishGitLab := jobs[0], jobs[1], jobs[2], jobs[3], jobs[4]
 	c.image(t)
 	c.gh(t, "commits")

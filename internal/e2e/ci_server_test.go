@@ -26,11 +26,11 @@ import (
 type issuer struct {
 	*httptest.Server
 	key    *ecdsa.PrivateKey
-	claims map[string]string // of the job
-	secret string            // with which the job requests its token
+	claims map[string]any // of the job
+	secret string         // with which the job requests its token
 }
 
-func newIssuer(t *testing.T, claims map[string]string) *issuer {
+func newIssuer(t *testing.T, claims map[string]any) *issuer {
 	t.Helper()
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	point := must(key.PublicKey.Bytes())(t)
@@ -43,7 +43,7 @@ func newIssuer(t *testing.T, claims map[string]string) *issuer {
 		})
 	}
 	answer("GET /.well-known/openid-configuration", func(*http.Request) any {
-		return map[string]string{"issuer": i.URL, "jwks_uri": i.URL + "/keys", "authorization_endpoint": i.URL, "token_endpoint": i.URL}
+		return map[string]string{"issuer": i.URL, "jwks_uri": i.URL + "/keys", "authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token"}
 	})
 	answer("GET /keys", func(*http.Request) any {
 		return map[string]any{"keys": []map[string]string{{
@@ -56,6 +56,14 @@ func newIssuer(t *testing.T, claims map[string]string) *issuer {
 		}
 		return map[string]string{"value": i.token(t, r.URL.Query().Get("audience"))}
 	})
+	mux.HandleFunc("GET /authorize", func(w http.ResponseWriter, r *http.Request) { // the user consents
+		q := r.URL.Query()
+		i.claims["nonce"] = q.Get("nonce")
+		http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {"c"}, "state": {q.Get("state")}}.Encode(), http.StatusFound)
+	})
+	answer("POST /token", func(r *http.Request) any {
+		return map[string]string{"id_token": i.token(t, r.PostFormValue("client_id")), "token_type": "Bearer", "access_token": "unused"}
+	})
 	i.Server = httptest.NewServer(mux)
 	t.Cleanup(i.Close)
 	return i
@@ -67,9 +75,7 @@ func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 func (i *issuer) token(t *testing.T, audience string) string {
 	now := time.Now()
 	claims := map[string]any{"iss": i.URL, "aud": audience, "sub": "job", "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(5 * time.Minute).Unix()}
-	for name, value := range i.claims {
-		claims[name] = value
-	}
+	maps.Copy(claims, i.claims)
 	body, err := json.Marshal(claims)
 	if err != nil {
 		t.Error(err)
@@ -90,7 +96,7 @@ func (i *issuer) token(t *testing.T, audience string) string {
 // server runs docs/publish/ci-server.md's jobs; only the server knows the registry.
 func (c *ciJob) server(t *testing.T, page, publishGitHub, publishGitLab string) {
 	t.Helper()
-	job := map[string]string{"ref_type": "tag", "ref_protected": "true", "sha": strings.Repeat("5", 40), "ref": "v1.2.6"}
+	job := map[string]any{"ref_type": "tag", "ref_protected": "true", "sha": strings.Repeat("5", 40), "ref": "v1.2.6"}
 	github, gitlab := newIssuer(t, maps.Clone(job)), newIssuer(t, maps.Clone(job))
 	github.claims["repository"], gitlab.claims["project_path"] = "acme/terraform-aws-vpc", "acme/terraform-aws-vpc"
 	var to string

@@ -37,7 +37,7 @@ func scripts(text string) []string {
 	return list
 }
 
-// TestCI runs the scripts of docs/publish/ci.md and of the composite action as the CI systems
+// TestCI runs the scripts of docs/publish/ci.md, examples/publish-ci and of the composite action as the CI systems
 // do, with a registry process.
 //
 // Shows: jobs 3
@@ -48,7 +48,7 @@ func TestCI(t *testing.T) {
 	ci.action(t)
 	ci.image(t)
 
-	_, jobs := ci.page(t, "ci.md", 8)
+	_, jobs := ci.page(t, "docs/publish/ci.md", 8)
 	ci.module(t)
 	publishGitHub, plan, apply, inGitLab, publishGitLab, applyGitLab, inGitea, publishGitea := jobs[0], jobs[1], jobs[2], jobs[3], jobs[4], jobs[5], jobs[6], jobs[7]
 	ci.run(t, publishGitHub, "GITHUB_REF_NAME=v1.2.3")
@@ -58,7 +58,11 @@ func TestCI(t *testing.T) {
 	ci.run(t, inGitLab+applyGitLab)
 	ci.gitea(t, inGitea+publishGitea)
 	ci.run(t, "okara list net/gateway/aws | grep 1.2.4\nokara state history \"$TF_BACKEND_OCI_REPOSITORY\"\n")
-	page, list := ci.page(t, "ci-server.md", 2)
+	_, github := ci.page(t, "examples/publish-ci/.github/workflows/publish.yml", 1)
+	_, gitlab := ci.page(t, "examples/publish-ci/.gitlab-ci.yml", 2)
+	ci.run(t, github[0], "GITHUB_REF_NAME=v1.2.8")
+	ci.run(t, gitlab[0]+gitlab[1], "CI_COMMIT_TAG=v1.2.9")
+	page, list := ci.page(t, "docs/publish/ci-server.md", 2)
 	ci.server(t, page, list[0], list[1])
 }
 
@@ -68,12 +72,12 @@ type ciJob struct {
 	work          string // where scripts run; "": in the module
 }
 
-// page returns a page of docs and the scripts in it, which must be n.
+// page returns a file of the repository and the scripts in it, which must be n.
 func (c *ciJob) page(t *testing.T, name string, n int) (text string, list []string) {
 	t.Helper()
-	text = mustRead(t, filepath.Join(c.set.root, "docs", "publish", name))
+	text = mustRead(t, filepath.Join(c.set.root, name))
 	if list = scripts(text); len(list) != n {
-		t.Fatalf("%d scripts in docs/publish/%s, want %d", len(list), name, n)
+		t.Fatalf("%d scripts in %s, want %d", len(list), name, n)
 	}
 	return text, list
 }

@@ -97,7 +97,7 @@ func (s tools) installed(t *testing.T, files map[string][]byte) {
 	if out, err := exec.Command(s.okara, "serve", "--config", filepath.Join(root, "etc/okara/okara.hcl"), "--check").CombinedOutput(); err != nil {
 		t.Errorf("the configuration that comes with it: %v, %s", err, out)
 	}
-	s.runPage(t, block.FindAllStringSubmatch(mustRead(t, filepath.Join(s.root, "README.md")), -1))
+	s.runPage(t, mustRead(t, filepath.Join(s.root, "README.md")), "", strings.NewReplacer())
 }
 
 // dataOf returns the archive of files in a deb, an ar(5) archive.

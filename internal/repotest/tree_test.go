@@ -21,7 +21,7 @@ import (
 
 // top lists what the top folder may contain; a new entry needs a reason.
 var top = []string{
-	"cmd", "oci", "statebackend", "registry", "credentials", "instances", "internal", "testdata", "docs", "operator", "provider", "charts", "deploy",
+	"cmd", "oci", "statebackend", "registry", "credentials", "instances", "internal", "testdata", "docs", "operator", "provider", "charts", "deploy", "examples",
 	"go.mod", "go.sum", "Makefile", "LICENSE", "README.md", "CHANGELOG.md", "findings", "CONTRIBUTING.md", "SECURITY.md", "action.yml",
 	".gitignore", ".ci", ".github", ".goreleaser.yaml", "Formula", "install.sh", // where other tools expect them
 	".devcontainer", ".editorconfig", ".pre-commit-config.yaml", "CODE_OF_CONDUCT.md", "GOVERNANCE.md",

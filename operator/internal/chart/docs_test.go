@@ -21,8 +21,8 @@ import (
 // yamlBlock matches a YAML block of a page: the rest of its info string, and its text.
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml ?([^\n]*)\n(.*?)^```")
 
-// TestDocs passes the objects on the documentation pages to the API server, and the
-// values to the chart.
+// TestDocs passes the objects on the documentation pages and of the examples to the API server,
+// and the values to the chart.
 //
 // Shows: operator 17 | every object of the chart passes strict validation, and its pods those of a
 // restricted namespace; wrong values are refused; the programs accept its flags and files, and the
@@ -30,6 +30,7 @@ var yamlBlock = regexp.MustCompile("(?ms)^```yaml ?([^\n]*)\n(.*?)^```")
 func TestDocs(t *testing.T) {
 	config := cluster.Admin(t)
 	rig.Install(t, config)
+	rig.InstallFlux(t, config)
 	pages := must.Get(filepath.Glob(filepath.Join(rig.Root(), "docs", "kubernetes", "kubernetes*.md")))(t)
 	objects, values := 0, 0
 	for _, page := range pages {
@@ -56,22 +57,34 @@ func TestDocs(t *testing.T) {
 				}
 				continue
 			}
-			list := must.Get(chart.Parse(text))(t)
-			for _, o := range list {
-				if !strings.HasPrefix(o.GetAPIVersion(), "okara.dev/") {
-					continue // such as a generated kind
-				}
-				objects++
-				if o.GetKind() != "ModuleKind" {
-					o.SetNamespace(cluster.Namespace(t, nil).Name)
-				}
-				if err := chart.Create(t.Context(), config, []*unstructured.Unstructured{o}); err != nil {
-					t.Errorf("%s: %v", filepath.Base(page), err)
-				}
-			}
+			objects += createAll(t, page, text)
 		}
 	}
-	if objects < 3 || values == 0 {
-		t.Errorf("%d objects and %d values are shown", objects, values)
+	examples := must.Get(filepath.Glob(filepath.Join(rig.Root(), "examples", "*", "*s.yaml")))(t)
+	for _, file := range examples {
+		if createAll(t, file, string(must.Get(os.ReadFile(file))(t))) == 0 {
+			t.Errorf("%s has no object", file)
+		}
 	}
+	if objects < 3 || values == 0 || len(examples) < 3 {
+		t.Errorf("%d objects, %d values and %d examples are shown", objects, values, len(examples))
+	}
+}
+
+// createAll creates the objects of okara and Flux in a text, and returns their number.
+func createAll(t *testing.T, from, text string) (n int) {
+	t.Helper()
+	for _, o := range must.Get(chart.Parse(text))(t) {
+		if group, _, _ := strings.Cut(o.GetAPIVersion(), "/"); group != "okara.dev" && !strings.HasSuffix(group, ".fluxcd.io") {
+			continue // such as a generated kind
+		}
+		n++
+		if o.GetKind() != "ModuleKind" {
+			o.SetNamespace(cluster.Namespace(t, nil).Name)
+		}
+		if err := chart.Create(t.Context(), cluster.Admin(t), []*unstructured.Unstructured{o}); err != nil {
+			t.Errorf("%s: %v", filepath.Base(from), err)
+		}
+	}
+	return n
 }

@@ -1,0 +1,7 @@
+variable "zone" {
+  type = string
+}
+
+output "zone" {
+  value = var.zone
+}
