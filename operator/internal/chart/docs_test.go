@@ -60,14 +60,14 @@ func TestDocs(t *testing.T) {
 			objects += createAll(t, page, text)
 		}
 	}
-	examples := must.Get(filepath.Glob(filepath.Join(rig.Root(), "examples", "*", "*s.yaml")))(t)
-	for _, file := range examples {
-		if createAll(t, file, string(must.Get(os.ReadFile(file))(t))) == 0 {
+	for _, file := range []string{"flux/objects.yaml", "kinds/networks.yaml", "kinds/queues.yaml"} {
+		text := must.Get(os.ReadFile(filepath.Join(rig.Root(), "examples", file)))(t)
+		if createAll(t, file, string(text)) == 0 {
 			t.Errorf("%s has no object", file)
 		}
 	}
-	if objects < 3 || values == 0 || len(examples) < 3 {
-		t.Errorf("%d objects, %d values and %d examples are shown", objects, values, len(examples))
+	if objects < 3 || values == 0 {
+		t.Errorf("%d objects and %d values are shown", objects, values)
 	}
 }
 
