@@ -49,8 +49,9 @@ Without --from, the registry of --registry is read.
 
 With --modules, it keeps .okara.lock.hcl instead: the version and the hash of the files of
 each module that init has installed. ` + "`okara tofu`" + ` and ` + "`okara terraform`" + ` refuse to plan and
-apply if what is installed differs from it, and their init selects the locked versions. No
-registry is read. --upgrade alone accepts what ` + "`init -upgrade`" + ` has installed; --upgrade=CALL
+apply if what is installed differs from it, and their init selects the locked versions.
+With --own-host, the modules of that host are compared with what the registry of --registry
+has published. --upgrade alone accepts what ` + "`init -upgrade`" + ` has installed; --upgrade=CALL
 unlocks the package of a call, for the next init.
 
 Exit codes: 0 complete, 2 usage, 3 no matching version, 4 not complete (--check), or a
@@ -81,7 +82,7 @@ func newLock(up *upstreams) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := append(args, ".")[0]
 			if o.modules {
-				return lockModules(up.reg.App, dir, o)
+				return lockModules(cmd.Context(), up, dir, o)
 			}
 			if o.upgrade != nil {
 				return cli.UsageError("--upgrade requires --modules: providers are upgraded by `tofu init -upgrade`")
@@ -92,7 +93,7 @@ func newLock(up *upstreams) *cobra.Command {
 	f := cmd.Flags()
 	addAllowInternal(f, &up.allowed)
 	f.StringVar(&o.from, "from", "", "`SOURCE` of the hashes instead of the registry")
-	f.StringVar(&o.own, "own-host", "", "`HOST` of the registry's own providers; detected from the addresses by default")
+	f.StringVar(&o.own, "own-host", "", "`HOST` of the registry's own providers or modules; for providers, detected from the addresses by default")
 	f.StringVar(&o.defaultHost, "default-host", "registry.opentofu.org", "`HOST` of provider addresses without one")
 	f.BoolVar(&o.check, "check", false, "write nothing; exit with code 4 if the file would change")
 	f.BoolVar(&o.modules, "modules", false, "lock the modules that init has installed, in .okara.lock.hcl")

@@ -3,25 +3,33 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/modulelock"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // lockDiffers gives the exit code of what is not as it was locked.
 func lockDiffers(err error) error { return &cli.ExitError{Code: 4, Err: err} }
 
 // lockModules writes or checks the lock of the modules that init has installed in dir.
-func lockModules(a *cli.App, dir string, o lockOptions) error {
+func lockModules(ctx context.Context, up *upstreams, dir string, o lockOptions) error {
+	a := up.reg.App
 	name := filepath.Join(dir, modulelock.Name)
 	locked, err := modulelock.Read(dir)
 	if err != nil {
@@ -34,6 +42,11 @@ func lockModules(a *cli.App, dir string, o lockOptions) error {
 	}
 	if err != nil {
 		return err
+	}
+	if o.own != "" {
+		if err := o.checkPublished(ctx, up, installed); err != nil {
+			return err
+		}
 	}
 	fresh := locked == nil
 	if fresh {
@@ -76,10 +89,68 @@ func lockModules(a *cli.App, dir string, o lockOptions) error {
 		return cli.WithHint(lockDiffers(fmt.Errorf("the installed modules are not those of %s", name)), "to install them again, remove .terraform/modules and run init; to accept them, run `okara lock --modules --upgrade %s`", dir)
 	case len(refused) > 0:
 		return cli.WithHint(lockDiffers(fmt.Errorf("%s has different packages for these calls", name)), "accept them with --upgrade")
-	case o.check || len(changes) == 0 && !fresh:
+	case o.check:
+		return nil
+	}
+	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, installed.Bytes()) {
 		return nil
 	}
 	return files.Replace(name, installed.Bytes(), 0o644)
+}
+
+// checkPublished compares the installed modules of a host with what its registry has published, and adds
+// the digests of their manifests. A version from before hashes were kept is downloaded.
+func (o lockOptions) checkPublished(ctx context.Context, up *upstreams, installed *modulelock.File) error {
+	policy, err := o.policy.readPolicy()
+	if err != nil {
+		return err
+	}
+	client, layout, err := up.reg.Client()
+	if err != nil {
+		return err
+	}
+	d := depot.New(depot.Options{Client: client, Layout: layout})
+	for i, p := range installed.Packages {
+		of, isOwn := strings.CutPrefix(p.Source, o.own+"/")
+		m, err := addr.ParseModule(of)
+		v, versionErr := addr.ParseVersion(p.Version)
+		if !isOwn || err != nil || versionErr != nil {
+			continue
+		}
+		s, err := d.Subject(ctx, m.Item(), v)
+		if err == nil {
+			err = trust.Fulfils(ctx, s, policy)
+		}
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", p.Source, v, err)
+		}
+		hash, err := publishedHash(ctx, d, s)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", p.Source, v, err)
+		}
+		if !slices.Contains(p.Hashes, hash) {
+			return cli.WithHint(lockDiffers(fmt.Errorf("%s %s is installed as %s, the registry has %s", p.Source, v, strings.Join(p.Hashes, " or "), hash)), "remove .terraform/modules and run init; if that changes nothing, find out who serves other files")
+		}
+		installed.Packages[i].Hashes = append(p.Hashes, modulelock.ManifestHash+s.Manifest.Digest.String())
+	}
+	return nil
+}
+
+// publishedHash returns the hash of the files of a version of a module.
+func publishedHash(ctx context.Context, d *depot.Depot, s trust.Subject) (hash string, err error) {
+	m, err := artifact.ParseModule(s.Manifest)
+	if err != nil || m.H1 != "" {
+		return m.H1, err
+	}
+	dir, remove, err := files.TempDir("")
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	if _, err := d.Pull(ctx, s.Item, s.Version, filepath.Join(dir, "module"), depot.PullOptions{}); err != nil {
+		return "", err
+	}
+	return modulelock.HashFolder(filepath.Join(dir, "module"))
 }
 
 // forgetModules unlocks the packages of some calls, so that the next init selects them anew.

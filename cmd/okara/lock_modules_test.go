@@ -14,8 +14,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/tofutest"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // moduleRig has one module at every kind of source, whose content follows a version.
@@ -62,7 +65,13 @@ func (r *moduleRig) release(version string) {
 	must.Get(must.Get(z.Create("main.tf"))(r.t).Write(text))(r.t)
 	must.Succeed(r.t, z.Close())
 	r.answer = b.Bytes()
-	mustOkara(r.t, "publish", "module", r.work, "net/vpc/aws", version, "--registry", strings.TrimPrefix(r.server.url, "http://"))
+	registry := strings.TrimPrefix(r.server.url, "http://")
+	if version != "0.9.0" {
+		mustOkara(r.t, "publish", "module", r.work, "net/vpc/aws", version, "--registry", registry)
+		return
+	}
+	old := depot.New(depot.Options{Client: must.Get(oci.New(registry, oci.Options{PlainHTTP: true}))(r.t)}) // as a program that kept no hash
+	_ = must.Get(old.PublishModule(r.t.Context(), os.DirFS(r.work), addr.ModuleVersion{Module: must.Get(addr.ParseModule("net/vpc/aws"))(r.t), Version: must.Get(addr.ParseVersion(version))(r.t)}, depot.ModuleOptions{Annotations: map[string]string{"vnd.okara.h1": ""}}))(r.t)
 }
 
 // root makes a root module with calls, and the lock of another one unless it is "".
@@ -120,6 +129,16 @@ func TestTofuModuleLock(t *testing.T) {
 				found := filepath.Join(dir, ".terraform", "modules", "m", "main.tf")
 				before := must.Get(os.ReadFile(found))(t)
 				must.Succeed(t, os.WriteFile(found, append(before, '#'), 0o644))
+				if published := []string{"lock", "--modules", "--own-host", "okara.test", "--registry", strings.TrimPrefix(r.server.url, "http://")}; name == "two versions" {
+					r.run(dir, true, " is installed as h1:", append(published, "--upgrade")...)
+					must.Succeed(t, os.WriteFile(found, before, 0o644))
+					r.run(dir, false, "", append(published, "--check")...)
+					r.run(dir, false, "", published...)
+					if lock := string(must.Get(os.ReadFile(filepath.Join(dir, ".okara.lock.hcl")))(t)); strings.Count(lock, "oci:sha256:") != 2 {
+						t.Errorf("the lock is\n%s", lock)
+					}
+					must.Succeed(t, os.WriteFile(found, append(before, '#'), 0o644))
+				}
 				r.run(dir, true, `module "m": `, tool.Name, "plan")
 				r.run(dir, true, `module "m": `, "lock", "--modules", "--check")
 				r.run(dir, true, "accept them with --upgrade", "lock", "--modules")

@@ -462,8 +462,12 @@ func moduleArtifact(m addr.ModuleVersion, plan *ModulePlan, packed *archive.Pack
 		maps.Copy(all, o.Annotations)
 		o.Annotations = all
 	}
+	h1, err := archive.HashZip(packed.Zip.Open(), packed.Zip.Size)
+	if err != nil {
+		return oci.Artifact{}, err
+	}
 	root, err := artifact.NewModule(artifact.ModuleManifest{
-		Address: m.Module, Version: m.Version, ContentDigest: packed.ContentDigest, Annotations: o.Annotations,
+		Address: m.Module, Version: m.Version, ContentDigest: packed.ContentDigest, H1: h1, Annotations: o.Annotations,
 		Tar: &tarball.Descriptor, Zip: &zip.Descriptor, Description: &description.Descriptor,
 	})
 	if err != nil {

@@ -53,7 +53,7 @@ func (f *File) Compare(installed *File) (all []Difference) {
 			if slices.Contains(want.Hashes, now.full) {
 				continue
 			}
-			d.Locked, d.Found = strings.Join(want.Hashes, " or "), now.full
+			d.Locked, d.Found = strings.Join(slices.DeleteFunc(slices.Clone(want.Hashes), isManifest), " or "), now.full
 		}
 		all = append(all, d)
 	}
@@ -63,6 +63,11 @@ func (f *File) Compare(installed *File) (all []Difference) {
 	slices.SortFunc(all, func(a, b Difference) int { return strings.Compare(a.Call, b.Call) })
 	return all
 }
+
+// ManifestHash begins the digest of a package's manifest in its registry, among the hashes.
+const ManifestHash = "oci:"
+
+func isManifest(hash string) bool { return strings.HasPrefix(hash, ManifestHash) }
 
 // versionText says which package it is, never nothing.
 func (c Call) versionText() string { return cmp.Or(c.Version, "no version") }

@@ -41,7 +41,7 @@ type File struct {
 type Package struct {
 	Source  string   // as in modules.json, without folder and ref
 	Version string   // or the ref of a source that has one; "": neither
-	Hashes  []string // "h1:…"
+	Hashes  []string // "h1:…" of files, "oci:sha256:…" of its manifest
 	Commit  string   // of git; "": unknown
 }
 

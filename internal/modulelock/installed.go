@@ -277,6 +277,12 @@ func splitSource(source string) (clean, ref string) {
 	return rest, ref
 }
 
+// HashFolder returns the hash of all files of a package.
+func HashFolder(dir string) (string, error) {
+	full, _, _, err := machine().hashPackage(dir)
+	return full, err
+}
+
 // hashPackage returns two hashes of the files in a folder, see the package's documentation: of all, and of
 // those whose names have no leading dot; and the commit of a clone.
 func (in Files) hashPackage(folder string) (full, plain, commit string, err error) {

@@ -22,6 +22,7 @@ const (
 	annAddress       = "vnd.okara.address"
 	AnnOkaraVersion  = "vnd.okara.version" // with "+", unlike the tag
 	annContentDigest = "vnd.okara.content-digest"
+	annModuleH1      = "vnd.okara.h1"
 	AnnSourceRef     = "vnd.okara.source-ref"
 	AnnSourcePath    = "vnd.okara.source-path"
 	AnnModulePath    = "vnd.okara.module-path" // directory of the module in its package, if it is not the package

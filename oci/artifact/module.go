@@ -35,6 +35,7 @@ type ModuleManifest struct {
 	Version               addr.Version
 	Tar, Zip, Description *oci.Descriptor
 	ContentDigest         string // "sha256:…" of the uncompressed tar
+	H1                    string // of golang.org/x/mod/sumdb/dirhash over the files; "": published before it was kept
 	Annotations           map[string]string
 }
 
@@ -48,6 +49,9 @@ func NewModule(m ModuleManifest) (oci.Manifest, error) {
 		annAddress:       m.Address.String(),
 		AnnOkaraVersion:  m.Version.String(),
 		annContentDigest: m.ContentDigest,
+	}
+	if m.H1 != "" {
+		annotations[annModuleH1] = m.H1
 	}
 	maps.Copy(annotations, m.Annotations)
 	tar := *m.Tar
@@ -74,7 +78,7 @@ func ParseModule(m oci.Manifest) (ModuleManifest, error) {
 		return ModuleManifest{}, fmt.Errorf("manifest %s has artifact type %q, expected %s: %w",
 			m.Descriptor.Digest, image.ArtifactType, ArtifactModule, ErrOther)
 	}
-	out := ModuleManifest{Manifest: m.Descriptor, Annotations: image.Annotations, ContentDigest: image.Annotations[annContentDigest]}
+	out := ModuleManifest{Manifest: m.Descriptor, Annotations: image.Annotations, ContentDigest: image.Annotations[annContentDigest], H1: image.Annotations[annModuleH1]}
 	for _, layer := range image.Layers {
 		place := map[string]**oci.Descriptor{MediaModuleTar: &out.Tar, MediaZip: &out.Zip, MediaModuleDescription: &out.Description}[layer.MediaType]
 		if place == nil {
