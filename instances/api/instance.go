@@ -171,6 +171,7 @@ type (
 	Condition  = lifecycle.Condition
 	Connection = template.Connection // how to reach what the instance made
 	Counts     = lifecycle.Counts    // of changes in a plan or an apply
+	Note       = lifecycle.Note      // on a plan: what it forgets or imports, or a failed check
 	Cost       = template.Cost       // for display only
 )
 
@@ -200,6 +201,7 @@ type Run struct {
 	Source    Source    `json:"source"`
 	Plan      string    `json:"plan,omitempty"`
 	Counts    *Counts   `json:"counts,omitempty"`
+	Notes     []Note    `json:"notes,omitempty"`
 	Error     string    `json:"error,omitempty"`
 	Result    string    `json:"result,omitempty"` // done, failed, lost or cancelled; "": it is not over
 	Switch    string    `json:"switch,omitempty"` // stop or start, if the run does only that

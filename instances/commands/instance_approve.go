@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/internal/plantext"
 	"github.com/seed-141914ff/okara/instances/internal/portalclient"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/text"
 )
@@ -116,6 +117,9 @@ func pendingText(instance api.Instance, now time.Time) string {
 	add("reason", p.Reason)
 	if u := instance.Run; u != nil && u.N == p.Run {
 		add("costs", u.Cost.String())
+		for _, n := range u.Notes {
+			add(map[string]string{lifecycle.NoteForget: "forgets", lifecycle.NoteImport: "imports", lifecycle.NoteCheck: "check failed"}[n.Kind], n.Text)
+		}
 	}
 	add("module", fromTo(p.Was, p.Source, func(s api.Source) string { return strings.TrimSpace(s.Module + " " + s.Version) }))
 	add("digest", fromTo(p.Was, p.Source, func(s api.Source) string { return s.Digest }))

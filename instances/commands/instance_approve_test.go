@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/must"
@@ -31,9 +32,9 @@ func TestInstanceApproveShows(t *testing.T) {
 		e.Template = &changed
 	})
 	id := h.create(t, "use-anna", "lab/vpc")
-	planned := lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:plan1", Counts: &lifecycle.Counts{Add: 1}, Resources: -1}
+	planned := lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:plan1", Counts: &lifecycle.Counts{Add: 1}, Notes: portaltest.Noted(), Resources: -1}
 	h.Store.Finish(t, id, planned)
-	if code, _, errOut := h.as(t, "approve-b", "instance", "approve", id, "--yes"); code != cli.ExitOK || !strings.Contains(errOut, "Plan: 1 to add") {
+	if code, _, errOut := h.as(t, "approve-b", "instance", "approve", id, "--yes"); code != cli.ExitOK || !strings.Contains(errOut, "check failed  \"health\": the site answers 503") || !strings.Contains(errOut, "Plan: 1 to import, 1 to add") {
 		t.Fatalf("%d %s", code, errOut)
 	}
 	h.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true, Outputs: map[string]json.RawMessage{}})
@@ -50,7 +51,7 @@ func TestInstanceApproveShows(t *testing.T) {
 	for _, want := range []string{
 		`size = "small" -> "large"`, `secret = "(sensitive)"`, "net/vpc/aws 1.0.0 -> net/vpc/aws 1.1.0", "sha256:1 -> sha256:2", "more load",
 		"input region added: string, required (breaks)", "output host removed (breaks)", "input backup added: bool, default false\n",
-		"Name of use-anna (use-anna)", "Plan: 1 to add", "About to approve sha256:plan2",
+		"Name of use-anna (use-anna)", "Plan: 1 to import, 1 to add", "About to approve sha256:plan2",
 		"costs     about 0.42 EUR an hour more (0.10 → 0.52); 3 resources have no price",
 	} {
 		if !strings.Contains(errOut, want) {

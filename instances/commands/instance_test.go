@@ -59,7 +59,7 @@ func TestInstanceCommands(t *testing.T) {
 		{name: "logs", who: "use-anna", args: []string{"instance", "logs", id}, out: "^Apply complete!\n\ufffd]0;title\ufffd\n$"},
 		{name: "logs followed", who: "use-anna", args: []string{"instance", "logs", id, "-f"}, out: "^Apply complete!\n\ufffd]0;title\ufffd\n$"},
 		{name: "logs as a reader", who: "read-r", args: []string{"instance", "logs", id}, code: cli.ExitDenied, errOut: "403"},
-		{name: "plan", who: "approve-b", args: []string{"instance", "logs", id, "--run", "1", "--plan"}, out: "(?m)^Plan: 1 to add"},
+		{name: "plan", who: "approve-b", args: []string{"instance", "logs", id, "--run", "1", "--plan"}, out: "(?m)^Plan: 1 to import, 1 to add"},
 		{name: "extend", who: "use-anna", args: []string{"instance", "extend", id}, out: "^" + id + " ready\n$", errOut: "it ends at"},
 		{name: "extend again", who: "use-anna", args: []string{"instance", "extend", id}, out: "ready"},
 		{name: "extend too often", who: "use-anna", args: []string{"instance", "extend", id}, code: cli.ExitConflict, errOut: "(?s)extended 2 of 2 times.*hint: `okara instance show " + id},

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/plantext"
 	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/syntax"
@@ -276,6 +277,7 @@ type Run struct {
 	Applied  bool            `json:"applied,omitempty"`  // an attempt of this run may have changed something
 	Planned  int             `json:"planned,omitempty"`  // the attempt that made the plan
 	Counts   *Counts         `json:"counts,omitempty"`
+	Notes    []Note          `json:"notes,omitempty"`
 	Cost     *prices.Cost    `json:"cost,omitempty"`   // of its plan; nil: not known
 	Error    string          `json:"error,omitempty"`  // up to 1 KiB
 	Result   string          `json:"result,omitempty"` // done, failed, lost, cancelled, rejected or discarded
@@ -302,12 +304,20 @@ type Ref struct {
 }
 
 // Counts are the changes of a plan or of an apply.
-type Counts struct {
-	Add     int `json:"add"`
-	Change  int `json:"change"`
-	Remove  int `json:"remove"`
-	Replace int `json:"replace,omitempty"` // the part of Remove that is created again
+type Counts = plantext.Counts
+
+// Note names what a plan does beside its changes: up to [MaxNotes] of a run.
+type Note struct {
+	Kind string `json:"kind"` // one of the constants
+	Text string `json:"text"` // an address, or what a check says; up to [MaxLeftAddress] bytes
 }
+
+// Kinds of notes.
+const (
+	NoteForget = "forget" // a resource is no longer managed, and not destroyed
+	NoteImport = "import" // one that exists will be managed
+	NoteCheck  = "check"  // a check block failed
+)
 
 // History is one event of an instance.
 type History struct {

@@ -76,10 +76,25 @@ func (r *Run) recordResult(res Result) {
 	}
 	if res.Counts != nil {
 		r.Counts = new(*res.Counts)
+		if res.Plan != "" {
+			r.Notes = nil
+		}
+		r.Notes = JoinNotes(r.Notes, res.Notes)
 	}
 	if res.Plan != "" {
 		r.Cost = res.Cost
 	}
+}
+
+// JoinNotes adds notes to those of the plan, whose checks are made again when it is applied.
+func JoinNotes(plan, now []Note) (all []Note) {
+	for i, n := range slices.Concat(plan, now) {
+		n = Note{clipForeign(n.Kind, 20), clipForeign(n.Text, MaxLeftAddress)}
+		if len(all) < MaxNotes && !slices.Contains(all, n) && (i >= len(plan) || n.Kind != NoteCheck) {
+			all = append(all, n)
+		}
+	}
+	return all
 }
 
 func continueStopped(tx *tx, r *Record, e Ended) {

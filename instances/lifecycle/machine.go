@@ -245,6 +245,7 @@ type (
 type Result struct {
 	Outcome   string                     `json:"outcome"` // one of the constants
 	Counts    *Counts                    `json:"counts,omitempty"`
+	Notes     []Note                     `json:"notes,omitempty"`     // on its plan
 	Plan      string                     `json:"plan,omitempty"`      // digest of the plan file before sealing, of a plan
 	Cost      *prices.Cost               `json:"cost,omitempty"`      // of that plan; nil: not known, or there are no prices
 	PlanSize  int64                      `json:"plan_size,omitempty"` // of the plan as text, in bytes; 0: not known
@@ -260,9 +261,10 @@ type Result struct {
 	Changes bool     `json:"changes,omitempty"` // the plan of a workspace changes something, perhaps outputs only
 }
 
-// Bounds of Result.Left.
+// Bounds of Result.Left and Result.Notes.
 const (
 	MaxLeft        = 20
+	MaxNotes       = 10
 	MaxLeftAddress = 200
 )
 

@@ -181,10 +181,8 @@ func recordRunEvent(tx *tx, r *Record, action string, run *Run, why string) {
 	detail := fmt.Sprintf("run %d, requested by %s", run.N, cmp.Or(run.By.Label, run.By.Subject, "the server"))
 	switch c := run.Counts; {
 	case c == nil:
-	case run.Result == Done:
-		detail += fmt.Sprintf("; %d added, %d changed, %d destroyed", c.Add, c.Change, c.Remove)
-	case run.Result == "":
-		detail += fmt.Sprintf("; %d to add, %d to change, %d to destroy", c.Add, c.Change, c.Remove)
+	case run.Result == Done, run.Result == "":
+		detail += "; " + c.Words(run.Result == Done)
 	}
 	if why != "" {
 		detail += ": " + why

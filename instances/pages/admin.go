@@ -35,6 +35,7 @@ type approvalRow struct {
 	Values  []site.ValueChange // that differ from those before, or from the defaults
 	Changes string
 	Counts  []site.Mark // the same, short
+	Notes   facts       // on its plan
 	Approve string      // page on which it is approved; "": not by the caller
 	Reject  string
 }
@@ -82,7 +83,10 @@ func approvalRowOf(i api.Instance, clock site.Clock) approvalRow {
 	row.Wants = cmp.Or(row.Wants, "wants to launch")
 	if u := i.Run; u != nil && i.Phase == string(lifecycle.Planned) {
 		if row.Changes = changesOf(u); u.Counts != nil {
-			row.Counts, _ = site.CountChanges(u.Counts.Add, u.Counts.Change, u.Counts.Remove)
+			row.Counts = countMarks(*u.Counts)
+		}
+		if row.Notes.addNotes(u.Notes); slices.ContainsFunc(u.Notes, func(n api.Note) bool { return n.Kind == lifecycle.NoteCheck }) {
+			row.Marks = append(row.Marks, site.Mark{Text: "check failed", Kind: "bad"})
 		}
 		costs = cmp.Or(u.Cost.String(), costs)
 	}

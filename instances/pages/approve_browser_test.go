@@ -61,15 +61,16 @@ func TestBrowserPlan(t *testing.T) {
 		for _, script := range []bool{true, false} {
 			d := newApproval(t)
 			id := d.Launch(t, "anna", `{"template":"lab/planned"}`)
-			d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:" + strings.Repeat("a1", 32), Counts: &lifecycle.Counts{Add: 1, Change: 1, Remove: 2, Replace: 1}})
+			d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:" + strings.Repeat("a1", 32), Counts: &lifecycle.Counts{Add: 1, Change: 1, Remove: 2, Replace: 1, Import: 1, Forget: 1}, Notes: portaltest.Noted()})
 			tab := b.Tab(t, d.Pages.URL+"/ui/instances/"+id+"/approve", webtest.Look{Width: width, Theme: "light", Script: script})
 			tab.Wait("A token of this server")
 			tab.To("Token")
 			tab.Press(approving)
 			tab.Enter()
-			tab.Wait("+1~1−2")
+			tab.Wait("+1~1−21 imported1 forgotten")
+			tab.Wait("the site answers 503")
 			at := -1
-			for _, want := range []string{"aws_db_instance.main", `module.web.aws_instance.this["a"]`, "aws_security_group.web", "data.aws_region.here", "outputs"} {
+			for _, want := range []string{"aws_db_instance.main", `module.web.aws_instance.this["a"]`, ". aws_kms_key.main", "aws_security_group.web", "← aws_s3_bucket.logs", "data.aws_region.here", "outputs"} {
 				if i := strings.Index(tab.Text(), want); i < at {
 					t.Errorf("%s comes too early, or is not there:\n%s", want, tab.Text())
 				} else {
@@ -79,7 +80,7 @@ func TestBrowserPlan(t *testing.T) {
 			if script {
 				tab.To("Show only")
 				tab.Press("destroyed")
-				tab.Wait("1 of 6")
+				tab.Wait("2 of 8")
 				if text := tab.Text(); strings.Contains(text, "aws_security_group.web") || strings.Contains(text, "forces replacement") {
 					t.Errorf("it is shown and not asked for, or not folded:\n%s", text)
 				}

@@ -70,7 +70,6 @@ func (s *backend) readRunLog(r *site.Request, id string, u api.Run) (*logBody, e
 // words into its log, which only moves the progress bar. The script in
 // web/site/assets/app.js recognizes the same messages.
 var (
-	planned  = text.Pattern(`^Plan: (?:\d+ to import, )?(\d+) to add, (\d+) to change, (\d+) to destroy`)
 	finished = text.Pattern(`: (?:Creation|Modifications|Destruction) complete`)
 )
 
@@ -80,11 +79,10 @@ var ansi = text.Pattern(`\x1b\[[0-?]*[ -/]*[@-~]`)
 func plainLog(b []byte) string { return text.Block(string(ansi().ReplaceAll(b, nil))) }
 
 func (p *Progress) updateFromLine(line []byte) {
-	if m := planned().FindSubmatch(line); m != nil {
+	if c := plantext.ReadCounts(line); c != nil {
 		*p = Progress{}
-		for _, n := range m[1:] {
-			count, _ := strconv.Atoi(string(n)) // digits only; a number that overflows is no plan
-			p.Total += min(max(count, 0), 1<<20)
+		for _, n := range []int{c.Add, c.Change, c.Remove} { // a number that overflows is no plan
+			p.Total += min(max(n, 0), 1<<20)
 		}
 	} else if p.Done < p.Total && finished().Match(line) {
 		p.Done++
@@ -145,7 +143,7 @@ type planBody struct {
 
 // newPlanBody shows a plan by resource or, if it is asked for or safer, as the tool wrote it.
 func newPlanBody(r *site.Request, text string) *planBody {
-	parts, add, change, remove := plantext.Split(text)
+	parts, counts := plantext.Split(text)
 	b := &planBody{}
 	if parts != nil {
 		b.Here = path.Base(r.URL.Path)
@@ -155,7 +153,7 @@ func newPlanBody(r *site.Request, text string) *planBody {
 		return b
 	}
 	b.Changes = &site.Changes{}
-	b.Changes.Counts, b.Changes.Words = site.CountChanges(add, change, remove)
+	b.Changes.Counts, b.Changes.Words = countMarks(counts), counts.Words(false)
 	for _, p := range parts {
 		b.Changes.Rows = append(b.Changes.Rows, site.Change{Effect: p.Effect, Name: p.Name, Note: p.Note, Pieces: planPieces(p.Text)})
 	}

@@ -50,6 +50,7 @@ func pendingOf(i api.Instance, now site.Clock) *pendingBody {
 	b.Facts.addTime("When", now.When(p.At))
 	add("Reason", p.Reason)
 	if u := i.Run; u != nil && u.N == p.Run {
+		b.Facts.addNotes(u.Notes)
 		add("Costs", u.Cost.String())
 	}
 	add("Owner", ownerName(i.Owner))

@@ -112,19 +112,31 @@ func changesOf(u *api.Run) string {
 	}
 	kind := lifecycle.RunKind(u.Kind)
 	done := u.Result == lifecycle.Done && (kind == lifecycle.RunApply || kind == lifecycle.RunDestroy)
-	text := changeWords(done, u.Counts.Add, u.Counts.Change, u.Counts.Remove)
-	if u.Counts.Replace > 0 {
-		text += fmt.Sprintf(", %d of them replaced", u.Counts.Replace)
-	}
-	return text
+	return u.Counts.Words(done)
 }
 
-// changeWords describes changes in the words of the tools: planned ones, or ones made.
-func changeWords(done bool, added, changed, destroyed int) string {
-	if done {
-		return fmt.Sprintf("%d added, %d changed, %d destroyed", added, changed, destroyed)
+// countMarks returns the numbers of a plan, those of what it imports and forgets last.
+func countMarks(c api.Counts) []site.Mark {
+	marks, _ := site.CountChanges(c.Add, c.Change, c.Remove)
+	for i, n := range []int{c.Import, c.Forget} {
+		if n > 0 {
+			marks = append(marks, site.Mark{Text: fmt.Sprint(n, []string{" imported", " forgotten"}[i]), Kind: "warn"})
+		}
 	}
-	return fmt.Sprintf("%d to add, %d to change, %d to destroy", added, changed, destroyed)
+	return marks
+}
+
+// addNotes says by name what a plan forgets and imports, and which checks failed.
+func (f *facts) addNotes(notes []api.Note) {
+	for _, kind := range [][2]string{{lifecycle.NoteCheck, "Check failed"}, {lifecycle.NoteForget, "Forgets, without destroying"}, {lifecycle.NoteImport, "Imports"}} {
+		var all []string
+		for _, n := range notes {
+			if n.Kind == kind[0] {
+				all = append(all, text.Block(n.Text))
+			}
+		}
+		f.addText(kind[1], strings.Join(all, ", "))
+	}
 }
 
 type runBody struct {
@@ -159,6 +171,7 @@ func (s *instances) showRun(r *site.Request) (*site.Page, error) {
 		body.Next = nextSteps(i, now)
 	}
 	body.Facts = body.facts()
+	body.Facts.addNotes(u.Notes)
 	body.Facts.addText("Costs", text.Block(u.Cost.String()))
 	body.Facts.addText("Module", strings.TrimSpace(u.Source.Module+" "+u.Source.Version))
 	if u.Approved != nil {

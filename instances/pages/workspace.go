@@ -208,7 +208,7 @@ func workspaceChanges(u *lifecycle.Run) string {
 		return ""
 	}
 	done := u.Kind == lifecycle.RunApply && u.Result == lifecycle.Done
-	return changeWords(done, u.Counts.Add, u.Counts.Change, u.Counts.Remove)
+	return u.Counts.Words(done)
 }
 
 // rows returns the newest runs of the workspaces that the caller may read.

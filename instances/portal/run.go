@@ -73,6 +73,7 @@ func runDoc(u *lifecycle.Run, have role) *api.Run {
 		doc.Reason = u.Why
 		doc.Cost = u.Cost
 		doc.Counts = u.Counts
+		doc.Notes = u.Notes
 	}
 	if u.Confirmed != nil {
 		doc.Approved = personDoc(*u.Confirmed)

@@ -271,6 +271,11 @@ template "lab/evil" {
 }
 `
 
+// Noted is what the plan of [Results.Plan] does beside its changes.
+func Noted() []lifecycle.Note {
+	return []lifecycle.Note{{Kind: lifecycle.NoteForget, Text: "aws_kms_key.main"}, {Kind: lifecycle.NoteImport, Text: "aws_s3_bucket.logs"}, {Kind: lifecycle.NoteCheck, Text: `"health": the site answers 503`}}
+}
+
 // Full launches instances in every state that has its own page; it returns ids by name.
 func (d *Pages) Full(t *testing.T) map[string]string {
 	t.Helper()
@@ -285,7 +290,7 @@ func (d *Pages) Full(t *testing.T) map[string]string {
 		d.Store.Advance(10 * time.Minute)
 	}
 	launch("planned", "anna", `{"template":"lab/cluster","name":"load test"}`)
-	d.Store.Finish(t, id["planned"], lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:" + strings.Repeat("a1", 32), Counts: &lifecycle.Counts{Add: 1, Change: 1, Remove: 2, Replace: 1}, Cost: &prices.Cost{Before: 100_000, After: 520_000, Currency: "EUR", Priced: 5, Unpriced: 3}})
+	d.Store.Finish(t, id["planned"], lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:" + strings.Repeat("a1", 32), Counts: &lifecycle.Counts{Add: 1, Change: 1, Remove: 2, Replace: 1, Import: 1, Forget: 1}, Notes: Noted(), Cost: &prices.Cost{Before: 100_000, After: 520_000, Currency: "EUR", Priced: 5, Unpriced: 3}})
 	launch("team", "ben", `{"template":"lab/team","name":"shared by team-b"}`)
 	launch("asked", "ben", `{"template":"lab/asked"}`)
 	launch("evil", "anna", `{"template":"lab/evil","name":"</title><script>alert(1)</script>","parameters":{"zone":"${x} \"><b>bold</b>\u202e"}}`)

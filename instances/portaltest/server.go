@@ -89,7 +89,16 @@ OpenTofu will perform the following actions:
     resource "aws_eip" "new" {
     }
 
-Plan: 1 to add, 1 to change, 2 to destroy.
+  # aws_kms_key.main will be removed from the OpenTofu state but will not be destroyed
+  . resource "aws_kms_key" "main" {
+    }
+
+  # aws_s3_bucket.logs will be imported
+  # (imported from "logs")
+    resource "aws_s3_bucket" "logs" {
+    }
+
+Plan: 1 to import, 1 to add, 1 to change, 2 to destroy, 1 to forget.
 
 Changes to Outputs:
   ~ address = "10.0.0.1" -> (known after apply)

@@ -108,7 +108,6 @@ type child struct {
 	report   run.Report
 	stays    bool           // the tool's error is permanent
 	unlisted bool           // no tag list read under the lock had a result of the attempt
-	replaced int            // resources that the plan replaces
 	plan     []byte         // sealed with the result
 	planJSON []byte         // likewise; nil: not requested, or not available
 	lockFile []byte         // the dependency lock file that init left, if it is new

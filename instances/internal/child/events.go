@@ -29,7 +29,9 @@ type events struct {
 	drift  lifecycle.Counts
 	// outputs reports what the events say of outputs: nothing, that none changes, or that some do.
 	outputs outputChange
-	again   int      // resources that are replaced
+	again   int // resources that are replaced
+	notes   []lifecycle.Note
+	forgets int      // resources that the plan forgets
 	left    []string // addresses of resources that the tool stops managing and does not destroy
 	errs    []string // diagnostics of severity error: the first maxErrors, each clipped
 }
@@ -54,11 +56,14 @@ type event struct {
 		Resource struct {
 			Address string `json:"addr"`
 		} `json:"resource"`
+		Importing json.RawMessage `json:"importing"`
 	} `json:"change"`
 	Changes *struct {
 		Add       int    `json:"add"`
 		Change    int    `json:"change"`
 		Remove    int    `json:"remove"`
+		Import    int    `json:"import"`
+		Forget    int    `json:"forget"` // of OpenTofu
 		Operation string `json:"operation"`
 	} `json:"changes"`
 	Outputs map[string]struct {
@@ -72,7 +77,10 @@ type diagnostic struct {
 	Summary  string `json:"summary"`
 	Detail   string `json:"detail"`
 	Address  string `json:"address"`
-	Range    *struct {
+	Snippet  struct {
+		Context string `json:"context"`
+	} `json:"snippet"`
+	Range *struct {
 		Filename string `json:"filename"`
 		Start    struct {
 			Line int `json:"line"`
@@ -130,7 +138,10 @@ func (e *events) handleLine(line []byte) {
 	case ev.Type == "version" || ev.Type == "log":
 		return
 	case ev.Changes != nil:
-		e.counts = &lifecycle.Counts{Add: ev.Changes.Add, Change: ev.Changes.Change, Remove: ev.Changes.Remove, Replace: min(e.again, ev.Changes.Remove)}
+		e.counts = &lifecycle.Counts{
+			Add: ev.Changes.Add, Change: ev.Changes.Change, Remove: ev.Changes.Remove, Replace: min(e.again, ev.Changes.Remove),
+			Import: ev.Changes.Import, Forget: max(ev.Changes.Forget, e.forgets),
+		}
 	case ev.Type == "outputs":
 		e.outputs = max(e.outputs, outputsSame)
 		for _, o := range ev.Outputs {
@@ -139,10 +150,8 @@ func (e *events) handleLine(line []byte) {
 			}
 		}
 		return // their values are in the result
-	case ev.Type == "planned_change" && ev.Change.Action == "replace":
-		e.again++
-	case ev.Type == "planned_change" && ev.Change.Action == "remove" && len(e.left) < lifecycle.MaxLeft:
-		e.left = append(e.left, text.Clip(text.Line(ev.Change.Resource.Address), lifecycle.MaxLeftAddress))
+	case ev.Type == "planned_change":
+		e.addPlanned(ev)
 	case ev.Type == "resource_drift":
 		switch ev.Change.Action {
 		case "delete":
@@ -156,8 +165,33 @@ func (e *events) handleLine(line []byte) {
 	e.log.logLine("%s", ev.Message)
 }
 
+func (e *events) addPlanned(ev event) {
+	address := ev.Change.Resource.Address
+	switch {
+	case ev.Change.Action == "remove":
+		if e.forgets++; len(e.left) < lifecycle.MaxLeft {
+			e.left = append(e.left, text.Clip(text.Line(address), lifecycle.MaxLeftAddress))
+		}
+		e.addNote(lifecycle.NoteForget, address)
+	case ev.Change.Action == "replace":
+		e.again++
+	}
+	if ev.Change.Importing != nil {
+		e.addNote(lifecycle.NoteImport, address)
+	}
+}
+
+func (e *events) addNote(kind, words string) {
+	if len(e.notes) < lifecycle.MaxNotes {
+		e.notes = append(e.notes, lifecycle.Note{Kind: kind, Text: text.Excerpt(words)})
+	}
+}
+
 func (e *events) logDiagnostic(d *diagnostic) {
 	words := d.text()
+	if d.Severity == "warning" && d.Summary == "Check block assertion failed" {
+		e.addNote(lifecycle.NoteCheck, strings.TrimPrefix(d.Snippet.Context, "check ")+": "+d.Detail)
+	}
 	e.log.logLine("%s: %s", strings.ToUpper(d.Severity), words)
 	if d.Severity == "error" && len(e.errs) < maxErrors {
 		e.errs = append(e.errs, text.Clip(words, 4*maxError))

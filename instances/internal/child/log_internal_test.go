@@ -102,6 +102,30 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// notedByOpenTofu and notedByTerraform are what 1.12.6 and 1.11.4 print of one change, shortened.
+const (
+	noted = `{"@message":"b: Plan to remove","change":{"resource":{"addr":"b"},"action":"remove"},"type":"planned_change"}
+{"@message":"c: Plan to import","change":{"resource":{"addr":"c"},"action":"import","importing":{"id":"abc"}},"type":"planned_change"}
+{"@message":"a: Plan to update","change":{"resource":{"addr":"a"},"action":"update","importing":{"id":"x"}},"type":"planned_change"}
+`
+	warned = `{"@message":"Warning: Check block assertion failed","diagnostic":{"severity":"warning","summary":"Check block assertion failed","detail":"must be five,\n2","snippet":{"context":"check \"ok\"","code":"x"}},"type":"diagnostic"}
+`
+	notedByOpenTofu  = noted + `{"@message":"Plan","changes":{"add":0,"change":1,"import":2,"remove":0,"forget":1,"operation":"plan"},"type":"change_summary"}` + "\n" + warned
+	notedByTerraform = noted + `{"@message":"Plan","changes":{"add":0,"change":1,"import":2,"remove":0,"operation":"plan"},"type":"change_summary"}` + "\n" + warned
+)
+
+// TestNotes: what a plan forgets and imports is counted and named, and failed checks are told.
+func TestNotes(t *testing.T) {
+	for _, output := range []string{notedByOpenTofu, notedByTerraform} {
+		e := &events{log: newRunLog(newMasks(nil), 1<<20, nil)}
+		must.Get(e.Write([]byte(output)))(t)
+		must.Match(t, "counts", e.counts, &lifecycle.Counts{Change: 1, Import: 2, Forget: 1})
+		must.Match(t, "notes", e.notes, []lifecycle.Note{{Kind: "forget", Text: "b"}, {Kind: "import", Text: "c"}, {Kind: "import", Text: "a"}, {Kind: "check", Text: `"ok": must be five, 2`}})
+		applied := lifecycle.JoinNotes(e.notes, []lifecycle.Note{{Kind: "import", Text: "c"}, {Kind: "check", Text: "other"}})
+		must.Match(t, "after the apply", applied, []lifecycle.Note{{Kind: "forget", Text: "b"}, {Kind: "import", Text: "c"}, {Kind: "import", Text: "a"}, {Kind: "check", Text: "other"}})
+	}
+}
+
 // A line without an end is not kept in memory.
 func TestEventsLong(t *testing.T) {
 	log := newRunLog(newMasks(nil), 100, nil)

@@ -4,6 +4,7 @@ package child
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,11 +14,11 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	digest "github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/instances/internal/plantext"
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -311,9 +312,6 @@ func remoteEnvironment(c *child) map[string]string {
 	}
 }
 
-// summaryRE matches the line in which both tools summarize a plan.
-var summaryRE = text.Pattern(`^Plan: (?:\d+ to import, )?(\d+) to add, (\d+) to change, (\d+) to destroy`)
-
 // summary extracts the summary of a plan from the tool's output.
 type summary struct {
 	log    io.Writer
@@ -330,12 +328,7 @@ func (s *summary) Write(p []byte) (int, error) {
 		if part[len(part)-1] != '\n' {
 			continue
 		}
-		if m := summaryRE().FindSubmatch(s.line); m != nil {
-			s.counts = &lifecycle.Counts{}
-			for i, n := range []*int{&s.counts.Add, &s.counts.Change, &s.counts.Remove} {
-				*n, _ = strconv.Atoi(string(m[i+1])) // the expression has digits only
-			}
-		}
+		s.counts = cmp.Or(plantext.ReadCounts(s.line), s.counts)
 		s.line = s.line[:0]
 	}
 	return s.log.Write(p)

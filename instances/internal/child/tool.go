@@ -259,9 +259,15 @@ func runJSON(ctx context.Context, c *child, p prepared, args []string, codes ...
 	e.end()
 	e.code = code
 	if e.counts != nil {
+		if was := c.report.Counts; was != nil { // of the plan that is applied
+			e.counts.Replace = min(max(e.counts.Replace, was.Replace), e.counts.Remove)
+			e.counts.Forget = max(e.counts.Forget, was.Forget)
+		}
 		c.report.Counts = e.counts
-		c.report.Counts.Replace = min(max(e.again, c.replaced), e.counts.Remove)
-		c.replaced = c.report.Counts.Replace
+		for i := range e.notes {
+			e.notes[i].Text = c.masks.maskText(e.notes[i].Text)
+		}
+		c.report.Notes = lifecycle.JoinNotes(c.report.Notes, e.notes)
 	}
 	if len(e.left) > 0 && c.Order.Spec.Ref.Kind == lifecycle.RunDestroy {
 		c.report.Left = e.left

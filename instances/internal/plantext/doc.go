@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package plantext has what pages and commands know of the text form of a plan: its
-// largest size and the effect of a line.
+// largest size, its numbers and the effect of a line.
 package plantext

@@ -4,11 +4,57 @@ package plantext
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Max bounds the text of a plan, in bytes: what is approved is shown whole.
 const Max = 1 << 20
+
+// Counts are the changes of a plan or of an apply.
+type Counts struct {
+	Add     int `json:"add"`
+	Change  int `json:"change"`
+	Remove  int `json:"remove"`
+	Replace int `json:"replace,omitempty"` // the part of Remove that is created again
+	Import  int `json:"import,omitempty"`
+	Forget  int `json:"forget,omitempty"` // no longer managed, and not destroyed
+}
+
+var summary = text.Pattern(`^Plan: (?:(\d+) to import, )?(\d+) to add, (\d+) to change, (\d+) to destroy(?:, (\d+) to forget)?`)
+
+// ReadCounts reads the line in which both tools summarize a plan; nil: it is another one.
+func ReadCounts(line []byte) *Counts {
+	m := summary().FindSubmatch(line)
+	if m == nil {
+		return nil
+	}
+	c := &Counts{}
+	for i, n := range []*int{&c.Import, &c.Add, &c.Change, &c.Remove, &c.Forget} {
+		*n, _ = strconv.Atoi(string(m[i+1])) // digits, or nothing
+	}
+	return c
+}
+
+// Words describes changes in the words of the tools: planned ones, or ones made.
+func (c Counts) Words(done bool) string {
+	verbs := []string{"to add", "to change", "to destroy", "to import", "to forget"}
+	if done {
+		verbs = []string{"added", "changed", "destroyed", "imported", "forgotten"}
+	}
+	var words []string
+	for i, n := range []int{c.Add, c.Change, c.Remove, c.Import, c.Forget} {
+		if n > 0 || i < 3 {
+			words = append(words, fmt.Sprintf("%d %s", n, verbs[i]))
+		}
+		if i == 2 && c.Replace > 0 {
+			words = append(words, fmt.Sprintf("%d of them replaced", c.Replace))
+		}
+	}
+	return strings.Join(words, ", ")
+}
 
 // Effect returns what the sign of a plan's line says: add, change, remove, replace, or "" for none.
 func Effect(line string) string {
@@ -25,7 +71,7 @@ func Effect(line string) string {
 
 // Part is what a plan says of one resource, of all outputs, or of changes outside of it.
 type Part struct {
-	Effect string // as of [Effect]; "": it stays, or is only read
+	Effect string // as of [Effect], import or forget; "": it stays, or is only read
 	Name   string // the address
 	Note   string // what happens to it, in the words of the tool
 	Text   string // the lines below
@@ -33,41 +79,47 @@ type Part struct {
 
 // Split returns the parts of a plan; nil if they do not add up to the numbers that the tool gives,
 // so that only the whole text can be trusted. A value never begins a part: the tool indents it.
-func Split(plan string) (parts []Part, add, change, remove int) {
+func Split(plan string) (parts []Part, c Counts) {
 	before, rest, _ := strings.Cut(plan, " will perform the following actions:\n")
 	body, after, ok := strings.Cut(rest, "\nPlan: ")
 	if !ok {
-		return nil, 0, 0, 0
+		return nil, c
 	}
 	parts = splitBody(body)
 	for _, p := range parts {
 		switch p.Effect {
 		case "add":
-			add++
+			c.Add++
 		case "change":
-			change++
+			c.Change++
 		case "remove":
-			remove++
+			c.Remove++
 		case "replace":
-			add++
-			remove++
+			c.Add++
+			c.Remove++
+			c.Replace++
+		case "forget":
+			c.Forget++
 		}
 	}
-	numbers, _, _ := strings.Cut(after, "\n")
-	if _, rest, ok := strings.Cut(numbers, " to import, "); ok {
-		numbers = rest
+	told := ReadCounts([]byte("Plan: " + after))
+	if told == nil {
+		return nil, c
 	}
-	if !strings.HasPrefix(numbers, fmt.Sprintf("%d to add, %d to change, %d to destroy", add, change, remove)) {
-		return nil, 0, 0, 0
+	if c.Import = told.Import; told.Forget == 0 { // Terraform does not count them
+		told.Forget = c.Forget
+	}
+	if told.Replace = c.Replace; *told != c {
+		return nil, Counts{}
 	}
 	_, said, _ := strings.Cut(after, "\n")
-	if told, outputs, ok := strings.Cut("\n"+said, "\nChanges to Outputs:\n"); ok {
+	if first, outputs, ok := strings.Cut("\n"+said, "\nChanges to Outputs:\n"); ok {
 		end := strings.Index(outputs, "\n\n")
 		if end < 0 {
 			end = len(outputs)
 		}
 		parts = append(parts, Part{Name: "outputs", Note: "change", Text: outputs[:end]})
-		said = told + outputs[end:]
+		said = first + outputs[end:]
 	}
 	if said = strings.TrimSpace(said); said != "" {
 		parts = append(parts, Part{Note: "other output of the tool", Text: said})
@@ -75,7 +127,7 @@ func Split(plan string) (parts []Part, add, change, remove int) {
 	if _, outside, ok := strings.Cut(before, "Note: Objects have changed outside of "); ok {
 		parts = append(parts, Part{Note: "what has changed outside of the tool", Text: outside})
 	}
-	return parts, add, change, remove
+	return parts, c
 }
 
 func splitBody(body string) (parts []Part) {
@@ -83,7 +135,10 @@ func splitBody(body string) (parts []Part) {
 	from, at := 0, 0
 	for line := range strings.Lines(body) {
 		at += len(line)
-		title, ok := strings.CutPrefix(line, "  # ")
+		title, ok := strings.CutPrefix(strings.TrimPrefix(line, " "), " # ")
+		if !ok { // of what Terraform forgets
+			title, ok = strings.CutPrefix(line, " # ")
+		}
 		switch {
 		case ok && blank:
 			parts = append(parts, newPart(strings.TrimSpace(title)))
@@ -93,7 +148,13 @@ func splitBody(body string) (parts []Part) {
 			p.Text = body[from:at]
 			if head && !ok { // the line of the block, after the comments
 				head = false
-				if !strings.HasPrefix(line, " <= ") { // reading changes nothing
+				switch {
+				case strings.HasPrefix(line, " <= "): // reading changes nothing
+				case strings.HasPrefix(strings.TrimLeft(line, " "), ". "):
+					p.Effect = "forget"
+				case p.Note == "will be imported":
+					p.Effect = "import"
+				default:
 					p.Effect = Effect(line)
 				}
 			}

@@ -17,7 +17,7 @@ type Changes struct {
 
 // Change is what happens to one resource.
 type Change struct {
-	Effect string // add, change, remove or replace; "": it stays as it is
+	Effect string // add, change, remove, replace, import or forget; "": it stays as it is
 	Name   string
 	Note   string // what happens to it
 	Pieces []Piece
@@ -39,14 +39,14 @@ type ValueChange struct {
 
 // CompareEffects sorts changes: what is destroyed comes first.
 func CompareEffects(a, b string) int {
-	order := []string{"remove", "replace", "change", "add"}
+	order := []string{"remove", "replace", "forget", "change", "import", "add"}
 	rank := func(effect string) int { return (slices.Index(order, effect) + len(order) + 1) % (len(order) + 1) }
 	return rank(a) - rank(b)
 }
 
 // Sign returns the sign of the tools for the change.
 func (c Change) Sign() string {
-	return map[string]string{"add": "+", "change": "~", "remove": "−", "replace": "−/+"}[c.Effect]
+	return map[string]string{"add": "+", "change": "~", "remove": "−", "replace": "−/+", "forget": ".", "import": "←"}[c.Effect]
 }
 
 // CountChanges returns the marks of numbers of changes, and the same in words.
