@@ -89,3 +89,37 @@ func ExampleRepo_Resolve() {
 	fmt.Println(errors.Is(err, oci.ErrNotFound))
 	// Output: true
 }
+
+// An index of a repository: its tags, in the pages that the registry sends.
+func ExampleRepo_Tags() {
+	host, stop := exampleRegistry()
+	defer stop()
+	ctx := context.Background()
+
+	repo, err := oci.OpenRepo(host+"/acme/notes", oci.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	manifest, err := oci.NewManifest(ocispec.Manifest{Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{oci.EmptyBlob().Descriptor}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := repo.Push(ctx, oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob()}, Root: manifest}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, tag := range []string{"1.0.0", "1.1.0"} {
+		if err := repo.PutTag(ctx, tag, manifest); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	for tag, err := range repo.Tags(ctx) {
+		fmt.Println(tag, err)
+	}
+	// Output:
+	// 1.0.0 <nil>
+	// 1.1.0 <nil>
+}

@@ -21,6 +21,7 @@
 //	serve VAR [args...]      an `okara serve` process; $VAR is its host:port, $VAR_URL its URL
 //	halt VAR                 ends either with SIGTERM and wants exit code 0
 //	save stdout VAR          keeps what the last command wrote
+//	says TEXT                the last command printed it, however the tool broke its lines
 //	post URL FILE STATUS [USER:PASSWORD]  sends a file and wants that status
 //
 // and the variables $TOOL, $DIST (the packed time provider), $PROVIDER (okara's own provider,

@@ -167,6 +167,7 @@ func runScripts(t *testing.T, folder, tool string) {
 			"halt":     halt,
 			"save":     save,
 			"post":     post,
+			"says":     checkWords,
 		},
 	})
 }
@@ -205,6 +206,17 @@ func save(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: save stdout|FILE VAR")
 	}
 	ts.Setenv(args[1], strings.TrimSpace(ts.ReadFile(args[0])))
+}
+
+// checkWords implements says TEXT: the last command printed it, however the tool broke its lines.
+func checkWords(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: says TEXT")
+	}
+	printed := strings.ReplaceAll(ts.ReadFile("stdout")+ts.ReadFile("stderr"), `\"`, `"`)
+	if printed = strings.Join(strings.Fields(printed), " "); !strings.Contains(printed, args[0]) {
+		ts.Fatalf("%q is not in %s", args[0], printed)
+	}
 }
 
 // post sends a file as a backend would, and expects a status.

@@ -160,14 +160,17 @@ func anchors(t *testing.T, name string) []string {
 // message matches the message that a section of a troubleshooting page is about.
 var message = regexp.MustCompile("(?m)^### `(.+)`$")
 
-// TestTroubleshooting requires that the program contains each message on these pages.
+// TestTroubleshooting requires that the program contains each message on these pages, and that a
+// script has each of the tools from them.
 func TestTroubleshooting(t *testing.T) {
-	var source strings.Builder
+	var source, scripts strings.Builder
 	var pages []string
 	for _, name := range tracked(t) {
 		switch {
 		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
 			source.Write(read(t, name))
+		case strings.HasSuffix(name, "/tool_words.txtar"):
+			scripts.Write(read(t, name))
 		case strings.Contains(name, "/troubleshooting") && strings.HasPrefix(name, "docs/") && !strings.HasPrefix(name, "docs/changelog/"):
 			pages = append(pages, name)
 		}
@@ -181,7 +184,11 @@ func TestTroubleshooting(t *testing.T) {
 			t.Errorf("%s has no message", page)
 		}
 		for _, m := range messages {
-			if !strings.Contains(source.String(), m[1]) {
+			said := strings.Contains(source.String(), m[1])
+			if strings.HasSuffix(page, "-tools.md") {
+				said = strings.Contains(scripts.String(), "\nsays '"+m[1]+"'\n")
+			}
+			if !said {
 				t.Errorf("%s explains %q, which no command says", page, m[1])
 			}
 		}
