@@ -51,12 +51,12 @@ func ExampleResolver_Explain() {
 		return
 	}
 	for _, c := range all {
-		if c.Match != "" {
-			fmt.Println(c.Chosen, c.Source, c.Location, c.Match)
-		}
+		fmt.Printf("%t %s, from %s, for the %s\n", c.Chosen, c.Source, c.Location, c.Match)
 	}
 	// Output:
-	// true explicit --token-file host
+	// true explicit, from --token-file, for the host
+	// false environment variable, from GITHUB_TOKEN, for the default
+	// false anonymous, from no credentials, for the default
 }
 
 // Login stores a credential where Docker and other tools find it.

@@ -90,7 +90,7 @@ func ExampleRepo_Resolve() {
 	// Output: true
 }
 
-// An index of a repository: its tags, in the pages that the registry sends.
+// Tags come page by page, so a loop may end early.
 func ExampleRepo_Tags() {
 	host, stop := exampleRegistry()
 	defer stop()
