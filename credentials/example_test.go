@@ -51,12 +51,14 @@ func ExampleResolver_Explain() {
 		return
 	}
 	for _, c := range all {
-		fmt.Printf("%t %s, from %s, for the %s\n", c.Chosen, c.Source, c.Location, c.Match)
+		if c.Match != "" { // others have no entry
+			fmt.Printf("%t: %s %s, matches by %s\n", c.Chosen, c.Source, c.Location, c.Match)
+		}
 	}
 	// Output:
-	// true explicit, from --token-file, for the host
-	// false environment variable, from GITHUB_TOKEN, for the default
-	// false anonymous, from no credentials, for the default
+	// true: explicit --token-file, matches by host
+	// false: environment variable GITHUB_TOKEN, matches by default
+	// false: anonymous no credentials, matches by default
 }
 
 // Login stores a credential where Docker and other tools find it.
