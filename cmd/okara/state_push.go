@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/usage"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -49,7 +50,11 @@ command accepts: check that the file is the expected state.`,
 			}
 			var v statebackend.Version
 			err = s.Hold(cmd.Context(), ws, statebackend.NewLockInfo(pushOperation(force), reg.UserAgent()), func(l *statebackend.Lock) error {
-				v, err = l.Push(cmd.Context(), state, force)
+				ctx := cmd.Context()
+				if record := usage.RecordPush(reg.Getenv); record != nil && !force {
+					ctx = statebackend.WithUsage(ctx, record)
+				}
+				v, err = l.Push(ctx, state, force)
 				return err
 			})
 			if errors.Is(err, statebackend.ErrStale) {

@@ -82,6 +82,12 @@ func noteUsers(a *cli.App, found usage.Answer) {
 	case len(found.States) == 0:
 		a.Note("no state is known to use %s", found.Address)
 	}
+	if found.Loose > 0 {
+		a.Note("%s it in a version that is not recorded", text.Plural(found.Loose, "state")+" may use")
+	}
+	if found.Bare > 0 {
+		a.Note("not recorded: what %s", text.Plural(found.Bare, "state")+" use")
+	}
 	if !found.Complete {
 		a.Note("the list may not be complete: some states or versions could not be read, or the registry does not list its repositories")
 	}
@@ -194,7 +200,7 @@ func keepUsed(reg *cli.Registries, uses *states.Uses) func(context.Context, stri
 		}
 		used, known := uses.InUse(address)
 		if !known {
-			reg.Note("warning: which versions of %s states use is not known, so all stay: not all states could be read, or one does not say its version", address)
+			reg.Note("warning: which versions of %s states use is not known, so all stay: not all states could be read, or one has no record or does not say its version", address)
 		}
 		return used
 	}
@@ -266,7 +272,7 @@ func warnUsers(ctx context.Context, reg *cli.Registries, front *client.Client, i
 	if err != nil {
 		return "how many states use it is not known: " + err.Error()
 	}
-	if len(a.States)+a.Others == 0 && !a.Some && a.Complete {
+	if len(a.States)+a.Others+a.Loose+a.Bare == 0 && !a.Some && a.Complete {
 		return ""
 	}
 	said := text.Plural(a.CountStates(), "state") + " that you may read use it"
@@ -275,6 +281,12 @@ func warnUsers(ctx context.Context, reg *cli.Registries, front *client.Client, i
 		said += ", and " + strconv.Itoa(a.Others) + " others some version"
 	case a.Some:
 		said += ", and a few others some version"
+	}
+	if a.Loose > 0 {
+		said += ", " + strconv.Itoa(a.Loose) + " in a version that is not recorded"
+	}
+	if a.Bare > 0 {
+		said += "; what " + text.Plural(a.Bare, "state") + " use is not recorded"
 	}
 	if !a.Complete {
 		said += "; not all states are known"

@@ -22,6 +22,8 @@ type usedByOut struct {
 	Total      int          `json:"total" desc:"states that this token may read"`
 	Others     int          `json:"others,omitempty" desc:"further states that use any version; 0: none, or too few to say"`
 	SomeOthers bool         `json:"some_others,omitempty"`
+	NoRecord   int          `json:"not_recorded,omitempty" desc:"states that do not say what they use"`
+	Unknown    int          `json:"unknown_versions,omitempty" desc:"states that may use it, without saying a version"`
 	Partial    bool         `json:"partial,omitempty" desc:"not all states were read yet"`
 	States     []stateUsing `json:"states"`
 	paged
@@ -55,7 +57,7 @@ func showUsers(ctx context.Context, s Source, in usedByIn) (out usedByOut, err e
 	if err != nil {
 		return out, err
 	}
-	out = usedByOut{Address: text.Excerpt(in.Address), Total: len(a.States), Others: a.Others, SomeOthers: a.Some, Partial: !a.Complete}
+	out = usedByOut{Address: text.Excerpt(in.Address), Total: len(a.States), Others: a.Others, SomeOthers: a.Some, NoRecord: a.Bare, Unknown: a.Loose, Partial: !a.Complete}
 	all := []stateUsing{}
 	for _, u := range a.States {
 		all = append(all, newStateUsing(u, ""))

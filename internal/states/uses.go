@@ -198,7 +198,7 @@ func (u *Uses) addVersion(name, tag string, head statebackend.Head, document []b
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.unsaved = true
-	if head.Workspace == "" {
+	if head.Workspace == "" || head.Empty {
 		if len(u.deleted) < maxNames {
 			u.deleted[name+"\n"+tag] = true
 		}
@@ -278,11 +278,11 @@ func (u *Uses) Ask(q usage.Query, may func(state, workspace string) bool) usage.
 }
 
 // InUse returns which versions of a module or provider the newest versions of states use. It is every version, and
-// not known, until all states were read, and if one does not say its version.
+// not known, until all states were read, and if one has no record or does not say its version.
 func (u *Uses) InUse(address string) (used func(addr.Version) bool, known bool) {
 	q, err := usage.ParseQuery(address, false)
 	a := u.Ask(q, func(string, string) bool { return true })
-	known = err == nil && a.Complete
+	known = err == nil && a.Complete && a.Bare == 0
 	versions := map[addr.Version]bool{}
 	for _, s := range a.States {
 		v, err := addr.ParseVersion(s.Version)

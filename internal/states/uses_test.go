@@ -62,6 +62,8 @@ func TestUses(t *testing.T) {
 	count.Take()
 	must.Equal(t, "all", users(t, u, "net/vpc/aws", everyone), "s0=5.0.0 s1=5.1.0 s2=5.2.0 s3=5.3.0 s4=5.4.0 s5=5.5.0")
 	must.Equal(t, "constraint", users(t, u, "net/vpc/aws@< 5.2", everyone), "s0=5.0.0 s1=5.1.0")
+	must.Equal(t, "not recorded", u.Ask(must.Get(usage.ParseQuery("net/vpc/aws", false))(t), everyone).Bare, 1)
+	must.Equal(t, "not recorded, to others", u.Ask(must.Get(usage.ParseQuery("net/vpc/aws", false))(t), func(string, string) bool { return false }).Bare, 0)
 	must.Equal(t, "host", users(t, u, "other.test/net/vpc/aws", everyone), "")
 	for n, want := range map[int]string{0: "+6", 1: "s0=5.0.0 +5", 2: "s0=5.0.0 s1=5.1.0 +few", 6: "s0=5.0.0 s1=5.1.0 s2=5.2.0 s3=5.3.0 s4=5.4.0 s5=5.5.0"} {
 		may := func(state, _ string) bool { return state < fmt.Sprint("s", n) }

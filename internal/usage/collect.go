@@ -39,7 +39,7 @@ type Root struct {
 
 // collectFiles reads what init wrote. A file that is not there lists nothing: neither tool writes an
 // empty one.
-func (r Root) collectFiles(state []byte) *Document {
+func (r Root) collectFiles(state []byte, _ *Document) *Document {
 	d := &Document{Recorded: Complete, Modules: slices.Clone(r.Called)}
 	read := func(name string, parse func([]byte) error) {
 		read := r.Read
@@ -233,22 +233,42 @@ func (r Root) Record() func(state, before []byte) []byte {
 
 // RecordState is [Root.Record] where only the state is at hand.
 func RecordState(getenv func(string) string) func(state, before []byte) []byte {
-	return newRecorder(getenv, FromState)
+	return newRecorder(getenv, func(state []byte, _ *Document) *Document { return FromState(state) })
 }
 
-func newRecorder(getenv func(string) string, collect func(state []byte) *Document) func(state, before []byte) []byte {
+// RecordPush is [RecordState] where no run was between: of the version before, the modules stay, and what
+// is known of the providers that are in the state.
+func RecordPush(getenv func(string) string) func(state, before []byte) []byte {
+	return newRecorder(getenv, func(state []byte, was *Document) *Document {
+		d := FromState(state)
+		if was == nil {
+			return d
+		}
+		d.Modules = was.Modules
+		for i, p := range d.Providers {
+			for _, known := range was.Providers {
+				if known.Source == p.Source {
+					d.Providers[i] = known
+				}
+			}
+		}
+		return d
+	})
+}
+
+func newRecorder(getenv func(string) string, collect func(state []byte, was *Document) *Document) func(state, before []byte) []byte {
 	if getenv(Variable) == "off" {
 		return nil
 	}
 	return func(state, before []byte) []byte {
-		d := collect(state)
-		d.boundTexts()
-		if len(d.Modules)+len(d.Providers) == 0 && d.Recorded == Partial {
-			return nil
-		}
 		was, err := Parse(before)
 		if err != nil {
 			was = nil
+		}
+		d := collect(state, was)
+		d.boundTexts()
+		if len(d.Modules)+len(d.Providers) == 0 && d.Recorded == Partial {
+			return nil
 		}
 		d.KeepSince(was, time.Now())
 		return d.Encode()

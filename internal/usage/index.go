@@ -45,11 +45,12 @@ type Index struct {
 	entries map[string]map[string]*Entry // by state and workspace
 	items   map[Item]*Item
 	users   map[*Item][]*Entry
+	bare    map[*Entry]bool // those that have no record
 }
 
 // NewIndex returns an empty index.
 func NewIndex() *Index {
-	return &Index{entries: map[string]map[string]*Entry{}, items: map[Item]*Item{}, users: map[*Item][]*Entry{}}
+	return &Index{entries: map[string]map[string]*Entry{}, items: map[Item]*Item{}, users: map[*Item][]*Entry{}, bare: map[*Entry]bool{}}
 }
 
 // Workspaces returns the entries of a state by workspace.
@@ -91,11 +92,15 @@ func (x *Index) storeEntry(e *Entry) {
 		x.entries[e.State] = map[string]*Entry{}
 	}
 	x.entries[e.State][e.Workspace] = e
+	if e.Recorded == "" {
+		x.bare[e] = true
+	}
 }
 
 // dropEntry removes an entry, and items that nothing else uses.
 func (x *Index) dropEntry(e *Entry) {
 	delete(x.entries[e.State], e.Workspace)
+	delete(x.bare, e)
 	if len(x.entries[e.State]) == 0 {
 		delete(x.entries, e.State)
 	}
@@ -239,10 +244,14 @@ func (q *Query) matchesItem(it *Item) bool {
 	return it.address == q.address
 }
 
+func (q *Query) onHost(it *Item) bool {
+	return q.host == "" || strings.HasPrefix(it.Source, q.host+"/") || strings.HasPrefix(it.Source, "oci://"+q.host+"/")
+}
+
 // selectsItem reports whether a matching item has the host and the version that are asked for. One
 // without a version is selected by no constraint.
 func (q *Query) selectsItem(it *Item) bool {
-	if q.host != "" && !strings.HasPrefix(it.Source, q.host+"/") && !strings.HasPrefix(it.Source, "oci://"+q.host+"/") {
+	if !q.onHost(it) {
 		return false
 	}
 	if q.allow.String() == "" {
@@ -279,11 +288,13 @@ type Answer struct {
 	Address  string    `json:"address"`
 	Kind     string    `json:"kind"`
 	States   []UsedBy  `json:"states"`
-	Others   int       `json:"others,omitempty"`      // further states that use any version, from FewOthers on
-	Some     bool      `json:"some_others,omitempty"` // there are fewer
-	Complete bool      `json:"complete"`              // all states were read, and what is known of the versions
-	Cut      bool      `json:"cut,omitempty"`         // there are more states than listed
-	Read     time.Time `json:"read,omitzero"`         // when they were last
+	Others   int       `json:"others,omitempty"`           // further states that use any version, from FewOthers on
+	Some     bool      `json:"some_others,omitempty"`      // there are fewer
+	Bare     int       `json:"not_recorded,omitempty"`     // readable states without a record of what they use
+	Loose    int       `json:"unknown_versions,omitempty"` // readable states that use it, without saying a version, which no constraint matches
+	Complete bool      `json:"complete"`                   // all states were read, and what is known of the versions
+	Cut      bool      `json:"cut,omitempty"`              // there are more states than listed
+	Read     time.Time `json:"read,omitzero"`              // when they were last
 }
 
 // maxAnswer bounds the states of an answer.
@@ -308,11 +319,19 @@ func (x *Index) Ask(q Query, may func(state, workspace string) bool) Answer {
 					others++
 				}
 			}
+			if seen && !selected && it.Version == "" && q.onHost(it) {
+				a.Loose++
+			}
 			if seen && selected && len(a.States) == maxAnswer {
 				a.Cut = true
 			} else if seen && selected {
 				a.States = append(a.States, e.asUser(it))
 			}
+		}
+	}
+	for e := range x.bare {
+		if may(e.State, e.Workspace) {
+			a.Bare++
 		}
 	}
 	a.Some = others > 0 && others < FewOthers

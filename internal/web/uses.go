@@ -44,6 +44,7 @@ type usesBody struct {
 	site.Pages
 	Versions     []useCount
 	First, Last  site.Timestamp // oldest and newest use
+	Bare, Loose  int            // readable states without a record, and without a version
 	Others       int            // further states, which the caller may not read
 	Some         bool           // there are a few
 	Partial      bool           // not all states were read
@@ -82,7 +83,7 @@ func (p *usesPages) showUsers(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	a := p.uses.Users(r.Context(), r.Grant, q)
-	body := usesBody{Others: a.Others, Some: a.Some, Partial: !a.Complete, StatesOfItem: a.CountStates()}
+	body := usesBody{Bare: a.Bare, Loose: a.Loose, Others: a.Others, Some: a.Some, Partial: !a.Complete, StatesOfItem: a.CountStates()}
 	counts := map[string]int{}
 	for i, u := range a.States {
 		counts[u.Version]++

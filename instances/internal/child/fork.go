@@ -69,7 +69,7 @@ func bringBackFork(ctx context.Context, c *child, fork statebackend.Version) err
 	v, err := retryValue(ctx, c, func() (v statebackend.Version, err error) {
 		state, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, fork.N)
 		if err == nil {
-			v, err = c.lock.Restore(ctx, state, false)
+			v, err = c.lock.Restore(statebackend.WithUsageOf(ctx, c.store, c.Order.Spec.Workspace, fork.N), state, false)
 		}
 		return v, err
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/usage"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -158,6 +159,9 @@ func storeErrored(ctx context.Context, c *child, left *sandbox.Errored) error {
 		return err
 	}
 	if !same {
+		if record := usage.RecordPush(c.Getenv); record != nil { // the folder that init filled may be gone
+			ctx = statebackend.WithUsage(ctx, record)
+		}
 		if head, err = s3facade.Persist(ctx, c.lock, state, c.pace.persist); err != nil {
 			return err
 		}
