@@ -210,7 +210,7 @@ func (r *Resolver) resolve(ctx context.Context, t key) ([]finding, error) {
 		}
 		f.chosen = true
 		if first >= 0 { // a different identity sees different content, so warn
-			r.warn(found[first].source.location, fmt.Errorf("%s rejected it, using that of %s", t.host, f.source.location))
+			r.warn(found[first].source.location, fmt.Errorf("%s rejected it; using the credentials from %s", t.host, f.source.location))
 		}
 		return found, nil
 	}

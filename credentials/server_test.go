@@ -127,7 +127,7 @@ func TestNextSource(t *testing.T) {
 		if err != nil || len(list) < 2 || list[0].Reason != "skipped: the registry refused it" || list[0].Chosen || !list[1].Chosen {
 			t.Errorf("explained as %+v, %v", list, err)
 		}
-		if n := strings.Count(output.String(), g.Host+" rejected it, using that of "); n != 1 || strings.Contains(output.String(), "s3cr3t") {
+		if n := strings.Count(output.String(), g.Host+" rejected it; using the credentials from "); n != 1 || strings.Contains(output.String(), "s3cr3t") {
 			t.Errorf("said %d times: %s", n, &output)
 		}
 		g.SetUsers(nil)

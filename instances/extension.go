@@ -56,18 +56,18 @@ func (e *Extension) checkRuns(t *server.TFE) error {
 	refused := func(format string, args ...any) error { return syntax.WrongAt(t.Range, fmt.Errorf(format, args...)) }
 	switch in := e.blocks.Instances; {
 	case t.Runs != settings.LocalExecutor:
-		return refused("runs = %q: this server has only the executor local", t.Runs)
+		return refused("runs = %q: this server has only the local executor", t.Runs)
 	case in == nil:
-		return refused("runs of the tools require a block instances\nhint: add instances {} and executor \"local\" {}")
+		return refused("runs of the tools require an instances block\nhint: add instances {} and executor \"local\" {}")
 	case in.Role == settings.RolePortal:
-		return refused("a portal does not execute runs\nhint: remove runs here; it belongs to the servers of role all")
+		return refused("a portal does not execute runs\nhint: remove runs here; it belongs on servers with role = \"all\"")
 	case in.Role == settings.RoleRunner:
-		return refused("a server of role runner has no tfe.v2\nhint: remove runs here; it belongs to the servers of role all")
+		return refused("a server with role = \"runner\" does not serve tfe.v2\nhint: remove runs here; it belongs on servers with role = \"all\"")
 	}
 	for _, x := range e.blocks.Executors {
 		if x.Name == settings.LocalExecutor && x.Isolation == sandbox.ModeNone {
 			return syntax.WrongAt(x.Range, errors.New("with isolation = \"none\" any user who may run plans here could read the keys of this server and the data of other runs\n"+
-				"hint: use isolation = \"sandbox\", \"user\" or \"wrap\", or omit runs in the block tfe"))
+				"hint: use isolation = \"sandbox\", \"user\" or \"wrap\", or omit runs in the tfe block"))
 		}
 	}
 	return nil
@@ -90,7 +90,7 @@ func (e *Extension) checkCredentials(all []server.Organization) error {
 	for _, o := range all {
 		for _, name := range o.Credentials {
 			if !slices.ContainsFunc(e.blocks.Credentials, func(c settings.Credential) bool { return c.Name == name }) {
-				return syntax.WrongAt(o.Range, fmt.Errorf("no block credential %q", name))
+				return syntax.WrongAt(o.Range, fmt.Errorf("no credential block %q", name))
 			}
 		}
 	}

@@ -184,11 +184,11 @@ func TestInstancesRefused(t *testing.T) {
 		keys       bool
 		want       string
 	}{
-		{"executor alone", "\n" + local, false, "okara.hcl:2: a block executor requires a block instances"},
-		{"credential alone", "credential \"a\" {}\n", false, "okara.hcl:1: a block credential requires a block instances"},
-		{"source alone", "template_source \"a/*\" {}\n", false, "a block template_source requires a block instances"},
-		{"quota alone", "quota \"a\" {}\n", false, "a block quota requires a block instances"},
-		{"notify alone", "notify {\n  url = \"x\"\n  secret_file = \"y\"\n}\n", false, "a block notify requires a block instances"},
+		{"executor alone", "\n" + local, false, "okara.hcl:2: the executor block requires an instances block"},
+		{"credential alone", "credential \"a\" {}\n", false, "okara.hcl:1: the credential block requires an instances block"},
+		{"source alone", "template_source \"a/*\" {}\n", false, "the template_source block requires an instances block"},
+		{"quota alone", "quota \"a\" {}\n", false, "the quota block requires an instances block"},
+		{"notify alone", "notify {\n  url = \"x\"\n  secret_file = \"y\"\n}\n", false, "the notify block requires an instances block"},
 		{"role", in(`role = "boss"`), false, `okara.hcl:1: invalid role "boss"`},
 		{"no templates", "instances {}\n" + local, false, "no source of templates is set"},
 		{"templates are no folder", "instances {\n  templates = <KEY>\n}\n" + local, false, "is not a folder"},
@@ -223,7 +223,7 @@ func TestInstancesRefused(t *testing.T) {
 		{"source glob", good + "template_source \"acme\" {}\n", false, "is not a glob over NAMESPACE/NAME"},
 		{"source taken", good + "template_source \"tfe/*\" {}\n", false, "is reserved"},
 		{"source versions", good + "template_source \"acme/*\" {\n  versions = \"new\"\n}\n", false, `okara.hcl:5: template_source "acme/*"`},
-		{"source credential", good + "template_source \"acme/*\" {\n  credentials = [\"aws\"]\n}\n", false, `no block credential "aws"`},
+		{"source credential", good + "template_source \"acme/*\" {\n  credentials = [\"aws\"]\n}\n", false, `no credential block "aws"`},
 		{"source module", good + "template_source \"acme/*\" {\n  modules = [\"acme/*\"]\n}\n", false, "is not a glob over NAMESPACE/NAME/SYSTEM"},
 		{"source max", good + "template_source \"acme/*\" {\n  max = -1\n}\n", false, "must not be negative"},
 		{"quota twice", good + "quota \"a\" {\n  user = 1\n}\nquota \"a\" {\n  user = 2\n}\n", false, "quota \"a\": duplicate"},

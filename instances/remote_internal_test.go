@@ -50,7 +50,7 @@ func readRuns(t *testing.T, words string) (*server.Settings, error) {
 func TestRunsRefused(t *testing.T) {
 	const local = "executor \"local\" {}\n"
 	for _, tt := range []struct{ name, text, want string }{
-		{"another executor", "tfe {\n  runs = \"flux\"\n}", `okara.hcl:1: runs = "flux": this server has only the executor local`},
+		{"another executor", "tfe {\n  runs = \"flux\"\n}", `okara.hcl:1: runs = "flux": this server has only the local executor`},
 		{"off", "tfe {\n  enabled = false\n  runs = \"local\"\n}", "has no effect with enabled = false"},
 		{"no instances", "tfe {\n  runs = \"local\"\n}", "hint: add instances {} and executor \"local\" {}"},
 		{"a portal", "instances {\n  role = \"portal\"\n}\ntfe {\n  runs = \"local\"\n}", "a portal does not execute runs"},
@@ -58,7 +58,7 @@ func TestRunsRefused(t *testing.T) {
 		{"no isolation", runsText + "executor \"local\" {\n  isolation = \"none\"\n}", "okara.hcl:6: with isolation = \"none\" any user who may run plans here could read the keys"},
 		{"a time that is none", "anonymous = []\ninstances {}\n" + local + "tfe {\n  runs = \"local\"\n  run_timeout = \"soon\"\n}", `run_timeout "soon"`},
 		{"anonymous may read", strings.Replace(runsText, "[]", `["read:module:**"]`, 1) + local, "which could read:module:** here without a token, as every caller can"},
-		{"a credential that is none", runsText + local + "organization \"acme\" {\n  credentials = [\"aws\"]\n}", `no block credential "aws"`},
+		{"a credential that is none", runsText + local + "organization \"acme\" {\n  credentials = [\"aws\"]\n}", `no credential block "aws"`},
 		{"encryption without runs", "tfe {\n  allow_encryption = true\n}", "allow_encryption requires runs on the server"},
 		{"an unknown consent", "tfe {\n  earlier_settings = \"yes\"\n}", `earlier_settings = "yes": must be "move" or "ignore"`},
 		{"a lock without runs", "organization \"acme\" {\n  require_module_lock = true\n}", "require_module_lock is for runs on the server"},

@@ -16,7 +16,7 @@ func (x *session) describeMissing(ctx context.Context, e *LockedError, c protoco
 	e.Held = abandonedInfo(x.names.claimTag(c), c.X)
 	g := x.s.observations.noteClaim(x.names.workspace, c, format.LockManifest{}, x.date)
 	if g.Answers == protocol.AbandonedAnswers {
-		x.s.o.Logger.WarnContext(ctx, "the lock is listed, but reading it returns 404; if this persists for a minute, it was never acknowledged and is ended",
+		x.s.o.Logger.WarnContext(ctx, "the lock is listed, but reading it returns 404; if this persists for a minute, it was never acknowledged and is removed",
 			"repository", x.s.repo.String(), "workspace", x.names.workspace, "tag", x.names.claimTag(c))
 	}
 	e.Unreadable = true

@@ -116,7 +116,7 @@ func (on terms) lock(ctx context.Context, s *Store, workspace string, info LockI
 		case e.orphan:
 			over[a.Result.By] = format.ReasonOrphan
 		case e.abandoned:
-			x.s.o.Logger.WarnContext(ctx, "ending a lock that was never acknowledged: its tag is listed, but reading it has returned 404 for a minute, as after a crash of the registry during the write",
+			x.s.o.Logger.WarnContext(ctx, "removing a lock that was never acknowledged: its tag is listed, but reading it has returned 404 for a minute, as after a crash of the registry during the write",
 				"repository", x.s.repo.String(), "workspace", x.names.workspace, "tag", x.names.claimTag(a.Result.By))
 			over[a.Result.By] = format.ReasonAbandoned
 		case !e.Unreadable && !e.gone || sleepFor(ctx, protocol.Again()) != nil:

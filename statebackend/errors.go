@@ -23,7 +23,7 @@ var (
 	// ErrReplica says that a repository is a read-only copy of another one.
 	ErrReplica = errors.New("repository is a replica")
 	// ErrUnsealed says that despite keys a version is in clear, or sealed for another place.
-	ErrUnsealed = errors.New("not encrypted for this place")
+	ErrUnsealed = errors.New("not encrypted for this location")
 
 	errNoKey = errors.New("it is encrypted and no key is configured")
 )
@@ -33,7 +33,7 @@ type lostKind string
 const (
 	// ErrLockEnded says that there is a tombstone of the id: from a forced unlock or takeover, or
 	// from its release where the registry does not delete. It is an ErrLockLost.
-	ErrLockEnded = lostKind("lock ended")
+	ErrLockEnded = lostKind("lock no longer held")
 	// ErrNotHeld says that a lock was never taken, or released and deleted. It is an ErrLockLost.
 	ErrNotHeld = lostKind("not held")
 )

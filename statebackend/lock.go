@@ -497,7 +497,7 @@ func sealState(ctx context.Context, s *Store, workspace string, floor int64) {
 	x.runMachine(ctx, c, &content{})
 	s.findings.learnAbilities(c.Can)
 	if c.Err != nil {
-		s.o.Logger.WarnContext(ctx, "the lock was ended, but its state could not be copied: until the next lock, a write of its holder may still become current",
+		s.o.Logger.WarnContext(ctx, "the lock was removed, but its state could not be copied: until the next lock, a write of its holder may still become current",
 			"repository", s.repo.String(), "workspace", workspace, "error", c.Err)
 	}
 }

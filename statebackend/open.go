@@ -192,7 +192,7 @@ func (s *vault) storeState(ctx context.Context, state []byte, m *format.StateMan
 	if !m.Empty { // without the record the state is still stored
 		var usageErr error
 		if m.Usage, usageErr = s.encodeUsage(ctx, usage, isSealed(*m) || EncryptedByTool(state), m.Origin); usageErr != nil {
-			s.o.Logger.Warn("what the state was made of is not recorded", "error", usageErr)
+			s.o.Logger.Warn("the modules and providers of the state are not recorded", "error", usageErr)
 		}
 	}
 	return blob, true, nil

@@ -159,7 +159,7 @@ func (l cleaner) cleanUpClaims(ctx context.Context) {
 		}
 		if err := l.cleanUpClaim(ctx, v, c); err != nil {
 			if !errors.Is(err, errYoung) && !errors.Is(err, oci.ErrUnsupported) && l.s.findings.isNewWarning(c.X, refusalText(err)) {
-				l.s.o.Logger.WarnContext(ctx, "an ended lock could not be removed", "repository", l.s.repo.String(), "workspace", l.x.names.workspace, "error", err)
+				l.s.o.Logger.WarnContext(ctx, "a tag of a released lock could not be removed", "repository", l.s.repo.String(), "workspace", l.x.names.workspace, "error", err)
 			}
 			return
 		}

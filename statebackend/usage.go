@@ -67,7 +67,7 @@ func (s *vault) usageOf(ctx context.Context, state []byte, parent format.StateMa
 	}
 	defer func() {
 		if r := recover(); r != nil { // it parses files of others, and must not cost the state
-			s.o.Logger.Warn("what the state was made of is not recorded", "error", r)
+			s.o.Logger.Warn("the modules and providers of the state are not recorded", "error", r)
 			document = nil
 		}
 	}()

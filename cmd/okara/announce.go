@@ -32,7 +32,7 @@ removes the warning.`)
 
 func newYank(reg *cli.Registries) *cobra.Command {
 	return newAnnounce(reg, evidence.ActionYank, evidence.ActionUnyank, "Withdraw a version",
-		`Withdraw a version, or with @* all current versions: the front-end
+		`Withdraw a version, or with @* all current versions: a server
 neither lists nor serves it, so exact pins and lock files that name it fail too.
 Nothing is deleted. Direct access by oci:// still works, unless --delete-tag
 removes the tag, which not every registry allows.
@@ -56,8 +56,8 @@ func newAnnounce(reg *cli.Registries, action, opposite, short, long string) *cob
 		Long: long + `
 
 The change is recorded as a separate entry under a new tag; nothing is moved or deleted.
-With --server it goes through a front-end (okara serve), which requires a token, as for
-okara publish.
+With --server it goes through an okara server, which requires a token, as for okara
+publish.
 
 Exit codes: 0 done, 2 usage, 3 version not found, 5 denied.`,
 		Example: "  okara " + action + " net/vpc/aws@1.4.0" + exampleMessage(action) + "\n  okara " + action + " net/vpc/aws@1.4.0 --undo",

@@ -15,7 +15,7 @@ func newApprove(reg *cli.Registries) *cobra.Command {
 		Use:   "approve ADDRESS@VERSION",
 		Short: "Publish a version that waits for approval or was blocked by a scan",
 		Long: `Give the candidate of a version its version tag. The scan report stays attached
-to it, and a front-end that requires clean reports still refuses it.`,
+to it, and a server that requires clean reports still refuses it.`,
 		Example: "  okara depot approve net/vpc/aws@1.4.0\n  okara depot approve registry.opentofu.org/hashicorp/time@0.14.2",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -14,7 +14,7 @@ func newAuthToken(reg *cli.Registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "token HOST",
 		Short: "Print a registry credential as one token for TF_TOKEN_... variables",
-		Long: `Print the credential for a registry in the single-token form that a front-end in
+		Long: `Print the credential for a registry in the single-token form that a server in
 pass-through mode forwards to that registry: basic.<base64url of USER:PASSWORD>,
 identity.<base64url of an identity token>, or a registry token unchanged. The output is
 a secret.`,

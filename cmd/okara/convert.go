@@ -22,8 +22,8 @@ func newConvert(reg *cli.Registries) *cobra.Command {
 		SuggestFor: []string{"convert"},
 		Short:      "Publish a module package of another tool with all of okara's layers",
 		Long: `Publish a module package created by another tool, such as oras push, with all layers:
-OpenTofu needs the zip only, Flux needs a tar.gz, and okara's front-end and okara show
-read a description. The package does not change; its files are published as a separate
+OpenTofu needs the zip only, Flux needs a tar.gz, and okara serve and okara show read
+a description. The package does not change; its files are published as a separate
 version.
 
 Prints repository:tag@digest.

@@ -18,9 +18,9 @@ func newKeysImport(a *cli.App) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Add a key of another tool",
-		Long: `Add an OpenPGP key of another tool, such as gpg --export-secret-keys --armor or
-gpg --export --armor, to the keys on this machine. A protected private key stays
+		Short: "Import a key from another tool",
+		Long: `Import an OpenPGP key from another tool into the keys on this machine, such as the output
+of gpg --export-secret-keys --armor or gpg --export --armor. A protected private key stays
 protected; its passphrase is read from OKARA_KEY_PASSPHRASE or --passphrase-file
 when it is used.`,
 		Example: `  okara keys import release-key.asc`,
@@ -48,7 +48,7 @@ func newKeysRevoke(a *cli.App) *cobra.Command {
 		Short: "Mark a key as revoked",
 		Long: `Mark a key as revoked: it can no longer sign, and its public key says so. Publish that
 file where your users find the key. Published versions keep their signature; sign them
-again with another key and okara sign --replace. A front-end refuses what the key signed
+again with another key and okara sign --replace. A server refuses what the key signed
 once revoked_keys in its configuration contains the ID.`,
 		Example: `  okara keys revoke 6F3C0A1B2C3D4E5F --reason "laptop stolen"`,
 		Args:    cobra.ExactArgs(1),

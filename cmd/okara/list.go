@@ -41,7 +41,7 @@ a provider, or HOST/NAMESPACE/TYPE of a mirrored one, with an optional constrain
 On a terminal and with --long, the newest version of each and when it was published are
 listed too.
 
-With --server, a front-end (okara serve) lists what the token may read: that of
+With --server, an okara server lists what the token may read: that of
 --token-file or OKARA_TOKEN, else the one that tofu and terraform send there.
 
 Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
@@ -77,7 +77,7 @@ Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
 		},
 	}
 	server.Add(cmd.Flags())
-	cli.AddLong(cmd.Flags(), &long, "the newest version, and when it was published")
+	cli.AddLong(cmd.Flags(), &long, "also list the newest version, and when it was published")
 	return cmd
 }
 

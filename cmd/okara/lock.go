@@ -47,7 +47,7 @@ require the registry of --registry.
 
 Without --from, the registry of --registry is read.
 
-With --modules, it keeps .okara.lock.hcl instead: the version and the hash of the files of
+With --modules, it writes .okara.lock.hcl instead: the version and the hash of the files of
 each module that init has installed. ` + "`okara tofu`" + ` and ` + "`okara terraform`" + ` refuse to plan and
 apply if what is installed differs from it, and their init selects the locked versions.
 With --own-host, the modules of that host are compared with what the registry of --registry
@@ -97,7 +97,7 @@ func newLock(up *upstreams) *cobra.Command {
 	f.StringVar(&o.defaultHost, "default-host", "registry.opentofu.org", "`HOST` of provider addresses without one")
 	f.BoolVar(&o.check, "check", false, "write nothing; exit with code 4 if the file would change")
 	f.BoolVar(&o.modules, "modules", false, "lock the modules that init has installed, in .okara.lock.hcl")
-	f.StringArrayVar(&o.upgrade, "upgrade", nil, "with --modules, accept a different package for `CALL`, a path such as network.subnets or a source (repeatable; alone: for all)")
+	f.StringArrayVar(&o.upgrade, "upgrade", nil, "with --modules, accept a different package for `CALL`, a path such as network.subnets or a source (repeatable; without a value: for all)")
 	f.Lookup("upgrade").NoOptDefVal = " "
 	f.BoolVar(&o.compute, "compute", false, "download packages to compute hashes that the source lacks")
 	o.policy.addTo(cmd)
@@ -211,7 +211,7 @@ func printLocked(a *cli.App, name string, results []lockfile.Result, check bool)
 	switch {
 	case len(conflicts) > 0:
 		err := fmt.Errorf("%s has hashes that are unknown to the source:\n%s\n%w", name, strings.Join(conflicts, "\n"), oci.ErrExists)
-		return cli.WithHint(err, "either the package was replaced or the source is another one; remove the hash by hand only if you know why")
+		return cli.WithHint(err, "either the package was replaced, or the source is a different one; remove the hash manually only if you know why it differs")
 	case len(outdated) > 0:
 		err := fmt.Errorf("%s has versions that the configuration does not allow:\n%s\n%w", name, strings.Join(outdated, "\n"), oci.ErrExists)
 		return cli.WithHint(err, "okara lock keeps the versions in the file; run `tofu init -upgrade`, or remove the block, to select a new one")

@@ -86,7 +86,7 @@ func lockModules(ctx context.Context, up *upstreams, dir string, o lockOptions) 
 	}
 	switch {
 	case len(refused) > 0 && o.check:
-		return cli.WithHint(lockDiffers(fmt.Errorf("the installed modules are not those of %s", name)), "to install them again, remove .terraform/modules and run init; to accept them, run `okara lock --modules --upgrade %s`", dir)
+		return cli.WithHint(lockDiffers(fmt.Errorf("the installed modules do not match %s", name)), "to install them again, remove .terraform/modules and run init; to accept them, run `okara lock --modules --upgrade %s`", dir)
 	case len(refused) > 0:
 		return cli.WithHint(lockDiffers(fmt.Errorf("%s has different packages for these calls", name)), "accept them with --upgrade")
 	case o.check:
@@ -160,7 +160,7 @@ func forgetModules(a *cli.App, locked *modulelock.File, name, data string, names
 		return err
 	}
 	if rest == nil {
-		return cli.WithHint(fmt.Errorf("%s has no call or package %s", name, strings.Join(names, ", ")), "the calls are the labels of its blocks")
+		return cli.WithHint(fmt.Errorf("%s has no call or package %s", name, strings.Join(names, ", ")), "specify a call by the label of its block in that file")
 	}
 	if err := files.Replace(name, rest.Bytes(), 0o644); err != nil {
 		return err

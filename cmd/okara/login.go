@@ -38,8 +38,8 @@ credential helper of the Docker configuration (credHelpers, credsStore), else in
 Docker configuration file itself, readable only by you. Docker and other tools that read
 its configuration then use them as well.
 
-On a terminal okara asks for what is missing. The credentials are checked with the
-registry first, and not stored if it refuses them or does not answer; --no-check skips
+On a terminal okara prompts for what is missing. The credentials are checked with the
+registry first, and not stored if it refuses them or does not respond; --no-check skips
 this check.`,
 		Example: `  okara login ghcr.io --username octocat
   echo "$CR_PAT" | okara login ghcr.io --username octocat --password-stdin`,

@@ -21,9 +21,10 @@ func newMCP(reg *cli.Registries) *cobra.Command {
 	var server cli.ServerFlags
 	cmd := &cobra.Command{
 		Use:   "mcp",
-		Short: "Answer an assistant about modules and providers",
-		Long: `Answer an assistant about modules and providers, over the Model Context Protocol on
-standard input and output. An editor starts this program, which changes nothing.
+		Short: "Start an MCP server that tells assistants about modules and providers",
+		Long: `Start a server that answers an assistant's questions about modules and providers, with the
+Model Context Protocol on standard input and output. The assistant or its editor starts
+this command, which only reads.
 
 ` + readServerHelp + `
 
@@ -48,7 +49,7 @@ Exit codes: 0 done, 2 usage.`,
 		},
 	}
 	server.Add(cmd.Flags())
-	return cli.WithoutJSON(cmd, "its output is the protocol")
+	return cli.WithoutJSON(cmd, "its output is the messages of the protocol")
 }
 
 // terminalSource reads for an assistant with the credentials of the user.

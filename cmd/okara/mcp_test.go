@@ -18,7 +18,7 @@ func TestMCP(t *testing.T) {
 		{"module", `{"address":"net/vpc/aws"}`, `"input":"cidr","type":"string","required":true`, `"source":"oci://` + r.registry + `/modules/net/vpc/aws?tag=1.1.0"`},
 		{"module", `{"address":"net/vpc/aws","section":"network"}`, "# A network", "# A network"}, {"compare", `{"address":"net/vpc/aws","from":"1.0.0"}`, `"to":"1.1.0"`, `"to":"1.1.0"`},
 		{"versions", `{"address":"` + aMirrored + `"}`, `"kind":"mirror"`, `"kind":"mirror"`}, {"provider_docs", `{"address":"acme/dns"}`, "without documentation", "without documentation"},
-		{"module", `{"address":"net/vqc/aws"}`, "near it are net/vpc/aws", "near it are net/vpc/aws"},
+		{"module", `{"address":"net/vqc/aws"}`, "similar addresses: net/vpc/aws", "similar addresses: net/vpc/aws"},
 	} {
 		for where, want := range map[string]string{"--server=" + r.server: tt.server, "--registry=" + r.registry: tt.registry} {
 			in := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tt.call, tt.args)

@@ -29,8 +29,8 @@ const mirrorLong = `Copy providers and modules from their origins into the regis
 
 A provider is written [HOST/]NAMESPACE/TYPE, a module [HOST/]NAMESPACE/NAME/SYSTEM, each
 with an optional @CONSTRAINT. Without a constraint the newest release is copied, with a
-constraint every matching version. ADDRESS//DIR is the whole package of a module that has
-the folder DIR, and is then used as HOST/ADDRESS//DIR.
+constraint every matching version. ADDRESS//DIR copies the whole package of a module,
+which must contain the folder DIR; it is then used as HOST/ADDRESS//DIR.
 
 SHA256SUMS and its signature are verified before anything is pushed, and stored unchanged,
 so that clients can verify the author's signature. Existing versions are compared with the
@@ -38,10 +38,10 @@ origin: identical content is skipped, missing platforms of a provider are added 
 mirrored SHA256SUMS lists them, and different content is refused. Platforms of --platform
 that the origin lacks are skipped with a warning; a version with none of them fails.
 
-Each version ends as new, extended, skipped, refused (a missing or wrong signature, wrong
+Each version is reported as new, extended, skipped, refused (a missing or wrong signature, wrong
 bytes, a package that cannot be installed, or different content) or failed (it could not
-be read or stored). Neither stops the others: the exit code is then 6, or 4 if everything
-refused is different content.
+be read or stored). A refused or failed version does not stop the others: the exit code is
+then 6, or 4 if everything refused is different content.
 
 ` + internalHelp + `
 

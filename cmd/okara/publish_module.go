@@ -35,7 +35,7 @@ func newPublishModule(reg *cli.Registries) *cobra.Command {
 
 The same files always have the same digest. .git, .terraform, state files and what
 .terraformignore and .tfignore name are excluded. Variable files (*.tfvars, .env), plans,
-private keys and files that git ignores are held back with a warning; --include adds
+private keys and files that git ignores are skipped with a warning; --include adds
 them. Files that git tracks are included, and under examples also *.tfvars. --dry-run
 lists the files, with the reasons, and shows whether the version is new, unchanged or in
 conflict. A configuration that does not parse, declares something twice or uses
@@ -123,7 +123,7 @@ type moduleFlags struct {
 
 func (m *moduleFlags) addTo(a *cli.App, f *pflag.FlagSet) {
 	f.BoolVar(&m.dryRun, "dry-run", false, "show which files would be included and excluded, compare with the registry, and push nothing")
-	f.StringArrayVar(&m.include, "include", nil, "include held-back files that match `GLOB`, as in .gitignore (repeatable)")
+	f.StringArrayVar(&m.include, "include", nil, "include skipped files that match `GLOB`, as in .gitignore (repeatable)")
 	f.Bool("dereference", false, "")
 	a.Deprecate(f, "dereference", "symbolic links inside the folder are included without it")
 	f.BoolVar(&m.o.NoLatest, "no-latest", false, "do not move the tag latest")

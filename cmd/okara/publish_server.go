@@ -13,13 +13,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-const serverHelp = `With --server it goes through a front-end (okara serve), which requires a token but no
+const serverHelp = `With --server it goes through an okara server, which requires a token but no
 credential for the registry: that of --token-file or OKARA_TOKEN, else the one that tofu
 and terraform send there (TF_TOKEN_..., a credentials block), else, in GitHub Actions
 with the permission id-token: write, the job's own.`
 
 // readServerHelp is serverHelp for commands that only read.
-const readServerHelp = `With --server, a front-end (okara serve) returns what is in its registry, as far as the
+const readServerHelp = `With --server, an okara server returns what is in its registry, as far as the
 token may read it: that of --token-file or OKARA_TOKEN, else the one that tofu and
 terraform send there. A caller without the right to publish only gets versions that the
 server serves, not those withdrawn or blocked by its policy.`
@@ -89,5 +89,5 @@ func frontPath(it addr.Item) (string, error) {
 	case addr.KindProvider:
 		return client.ProviderPath(it.Provider), nil
 	}
-	return "", cli.UsageError("%s is mirrored; a front-end only accepts changes to what was published there", it.Provider)
+	return "", cli.UsageError("%s is mirrored; a server only accepts changes to what was published there", it.Provider)
 }

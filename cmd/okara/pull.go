@@ -50,7 +50,7 @@ A module is unpacked into DIR, which must be empty. For a provider, the zips, SH
 and its signature are written, in the layout that okara publish provider expects.
 Without a version the highest release is used, or the highest pre-release if there is no
 release. Everything is verified against its digest. A withdrawn version is downloaded if
-it is named, with a note; --allow-yanked omits the note.
+it is named, with a warning; --allow-yanked omits the warning.
 
 ` + policyHelp + ` In that case nothing is written.
 
@@ -89,7 +89,7 @@ Exit codes: 0 done, 1 the version was refused, 2 usage, 3 version not found, 5 d
 	}
 	cmd.Flags().StringSliceVar(&platforms, "platform", nil, "`OS_ARCH` of a provider package (repeatable; default all)")
 	policy.addTo(cmd)
-	cmd.Flags().BoolVar(&allowYanked, "allow-yanked", false, "download a withdrawn version without a note, or under a policy")
+	cmd.Flags().BoolVar(&allowYanked, "allow-yanked", false, "download a withdrawn version without a warning, even if a policy is set")
 	server.Add(cmd.Flags())
 	return cmd
 }

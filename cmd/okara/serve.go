@@ -34,7 +34,7 @@ import (
 
 const serveLong = `Serve modules, providers and state to stock tofu and terraform.
 
-One port answers the module and provider registry protocols, the network
+One port serves the module and provider registry protocols, the network
 mirror, the http state backend, and, unless --registry names another one, the
 OCI registry that everything is stored in.
 

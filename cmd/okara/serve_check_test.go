@@ -68,7 +68,7 @@ func TestServeRefuses(t *testing.T) {
 		{"log format", "log_format = \"xml\"\n", nil, "invalid log format \"xml\": must be text or json"},
 		{"login", "login {\n issuer = \"https://i\"\n client_id = \"x\"\n}\n", nil, "okara.hcl:1: login needs public_url"},
 		{"login mode", "\nlogin {\n mode = \"x\"\n issuer = \"https://i\"\n client_id = \"x\"\n}\n", nil, "okara.hcl:2: invalid login mode"},
-		{"direct login", "login {\n mode = \"direct\"\n issuer = \"https://i\"\n client_id = \"x\"\n}\n", nil, "okara.hcl:1: a direct login requires a block issuer \"https://i\""},
+		{"direct login", "login {\n mode = \"direct\"\n issuer = \"https://i\"\n client_id = \"x\"\n}\n", nil, "okara.hcl:1: a direct login requires an issuer block \"https://i\""},
 		{"direct login with a lifetime", "login {\n mode = \"direct\"\n issuer = \"https://i\"\n client_id = \"x\"\n token_ttl = \"1h\"\n}\n", nil, "okara.hcl:1: a direct login must not set"},
 		{"requirement", "\nrequire \"module\" {\n checks = [\"openpgp\"]\n}\n", nil, "okara.hcl:2: require module: modules have no OpenPGP"},
 		{"requirement twice", "require \"module\" {\n block = \"high\"\n}\nrequire \"module\" {\n block = \"high\"\n}\n", nil, "okara.hcl:4: duplicate block"},

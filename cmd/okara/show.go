@@ -254,7 +254,7 @@ func (s *shown) text() string {
 	if !s.PublishedAt.IsZero() {
 		add("published", cli.Timestamp(s.PublishedAt))
 	}
-	add("held back", s.Held)
+	add("on hold", s.Held)
 	add("policy", s.Policy)
 	add("status", s.status.Text())
 	add("scan", s.Scan)

@@ -55,8 +55,8 @@ the key is ECDSA P-256 in PEM, also in cosign's encrypted form.
 terraform check. Old signatures stay, so both keys are valid while one replaces the
 other; --replace removes them.
 
-With --server the signature goes through a front-end (okara serve), which requires a
-token, as for okara publish; the key stays on this machine.
+With --server the signature goes through an okara server, which requires a token,
+as for okara publish; the key stays on this machine.
 
 Exit codes: 0 signed, 2 usage, 3 version not found, 5 denied.`,
 		Example: `  okara sign net/vpc/aws@1.4.0 --cosign-key cosign.key

@@ -25,9 +25,9 @@ func newStateDiff(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Long: `Compare A with B, or with the current version, by resource address. Each is a version
 number or a state file; two files require no repository.
 
-Values are compared, and, shown in brackets, what else the tools act on: whether an
-instance is tainted (status), its provider, identity, dependencies, skip_destroy, whether
-an output is sensitive, results of checks. Other differences are only listed: private data
+Values are compared, and so is what else the tools act on, which is shown in brackets:
+whether an instance is tainted (status), its provider, identity, dependencies,
+skip_destroy, whether an output is sensitive, results of checks. Other differences are only listed: private data
 of providers, schema versions, terraform_version, lineage. States of Terraform 0.11
 (version 3) are supported.
 

@@ -28,7 +28,7 @@ func newStateHistory(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Use:   "history [REPOSITORY]",
 		Short: "List the versions of a state, newest first",
 		Long: `List the versions of a state, newest first: who wrote each, and why. RUN is
-the page of the CI job, or of the run on a server. A takeover ends the lock of a run that
+the page of the CI job, or of the run on a server. A takeover removes the lock of a run that
 is gone: it skips 100000 numbers, which that run may still use, and stores the previous
 state above them. What that run still writes is kept below and never becomes current.`,
 		Example: "  okara state history registry.example.com/state/shop -w prod",

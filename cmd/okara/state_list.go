@@ -62,8 +62,8 @@ its lock are listed too; elsewhere, only the names.`,
 			return reg.PrintResult(list[0], words)
 		}),
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "all repositories at and under REPOSITORY")
-	cli.AddLong(cmd.Flags(), &long, "version, age and lock")
+	cmd.Flags().BoolVar(&all, "all", false, "list all repositories at and under REPOSITORY")
+	cli.AddLong(cmd.Flags(), &long, "also list the version, its age and the lock")
 	return cmd
 }
 

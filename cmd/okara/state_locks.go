@@ -24,8 +24,8 @@ func newStateLocks(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "locks [REPOSITORY]",
 		Short: "List held locks with their holder, age and operation",
-		Long: `List the locks held in a repository, with the command that ends each. A lock that a server
-holds for itself ends soon after the server stops, and has no command. Ages depend on the
+		Long: `List the locks held in a repository, each with the command that removes it. A lock that a
+server holds for itself expires soon after the server stops, and has no command. Ages depend on the
 clocks of the holder and of this machine. The ID of a lock that cannot be read is the last
 part of its tag.
 
@@ -50,7 +50,7 @@ and under it are listed, if the registry can list its repositories.`,
 			return reg.PrintResult(list[0], shown)
 		}),
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "all repositories at and under REPOSITORY")
+	cmd.Flags().BoolVar(&all, "all", false, "list the locks of all repositories at and under REPOSITORY")
 	return cmd
 }
 
@@ -98,7 +98,7 @@ func locksText(list []heldLocks) string {
 		for _, l := range held.Locks {
 			info := oneLine(l.Info, 80)
 			if l.Server {
-				info = "held by a server for itself: it ends soon after that server stops"
+				info = "held by a server for itself: it expires soon after that server stops"
 			}
 			rows = append(rows, []string{held.Repository, l.Workspace, cli.Age(l.age), cli.OrDash(l.Who), cli.OrDash(l.Operation),
 				cli.OrDash(l.Version), cli.OrDash(l.ID), info})

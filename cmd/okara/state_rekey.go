@@ -119,7 +119,7 @@ func rekeyVariables(ctx context.Context, reg *cli.Registries, f *stateFlags, s *
 	for _, b := range []variables.Book{book, book.Former()} {
 		l, err := b.List(ctx)
 		if errors.Is(err, oci.ErrDenied) {
-			reg.Note("the variables of runs keep their keys: this account may not read them\nhint: ask an administrator of the server to repeat the command")
+			reg.Note("the variables of runs were not encrypted again: this account may not read them\nhint: ask an administrator of the server to repeat the command")
 			continue
 		}
 		if err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-const unlockLong = `End a lock whose holder is gone. If the holder is still running, two runs can change
+const unlockLong = `Remove a lock whose holder is gone. If the holder is still running, two runs can change
 infrastructure at once; its next state write is refused and kept as a version.
 
---id ends the lock with that ID, as printed by "okara state locks". --take-over ends any
-lock of the workspace, acquires the lock and releases it again, so the next versions get
+--id removes the lock with that ID, as printed by "okara state locks". --take-over removes
+any lock of the workspace, acquires the lock and releases it again, so the next versions get
 higher numbers than any of the old holder.`
 
 type unlockedState struct {
@@ -31,7 +31,7 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var takeOver, yes bool
 	cmd := &cobra.Command{
 		Use:   "unlock [REPOSITORY] (--id ID | --take-over)",
-		Short: "End the lock of a run that is gone",
+		Short: "Remove the lock of a run that is gone",
 		Long:  unlockLong,
 		Example: `  okara state unlock registry.example.com/state/shop -w prod --id 6f1c6b1e-55d0-4a9c-b6cf-3c7b3b8b5d0e
   okara state unlock registry.example.com/state/shop --take-over --yes`,
@@ -43,7 +43,7 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 			return nil
 		},
 		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
-			if err := reg.Confirm(yes, fmt.Sprintf("end the lock of workspace %q in %s", ws, args[0])); err != nil {
+			if err := reg.Confirm(yes, fmt.Sprintf("remove the lock of workspace %q in %s", ws, args[0])); err != nil {
 				return err
 			}
 			end := func() error { return s.ForceUnlock(cmd.Context(), ws, id) }
@@ -57,8 +57,8 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
-	cmd.Flags().StringVar(&id, "id", "", "`ID` of the lock to end")
-	cmd.Flags().BoolVar(&takeOver, "take-over", false, "end any lock that is held")
+	cmd.Flags().StringVar(&id, "id", "", "`ID` of the lock to remove")
+	cmd.Flags().BoolVar(&takeOver, "take-over", false, "remove any lock that is held")
 	cli.AddYes(cmd.Flags(), &yes)
 	return cmd
 }

@@ -55,7 +55,7 @@ func TestTerminal(t *testing.T) {
 	mustWrite(t, filepath.Join(module, "prod.tfvars"), []byte("a = 1\n"))
 	publish := []string{"publish", "module", module, "net/vpc/aws", "1.0.0", "--registry", host}
 	code, shown := onTerminal(t, "", nil, publish...)
-	if code != cli.ExitOK || !strings.Contains(shown, "\x1b[33mwarning:\x1b[0m held back") || !strings.Contains(shown, "net/vpc/aws 1.0.0 (packing)") {
+	if code != cli.ExitOK || !strings.Contains(shown, "\x1b[33mwarning:\x1b[0m skipped") || !strings.Contains(shown, "net/vpc/aws 1.0.0 (packing)") {
 		t.Errorf("exit %d, without a bar or the colour of the warning: %q", code, shown)
 	}
 	mustWrite(t, filepath.Join(module, "more.tf"), []byte("locals {}\n"))

@@ -28,17 +28,17 @@ func newUsedBy(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "used-by ADDRESS[@CONSTRAINT]",
 		Short: "List the states that use a module or provider",
-		Long: `List the states whose newest version was made with a module or provider: the version in
-use, since when, who wrote the state last, the newest version that fits, and whether the
+		Long: `List the states whose newest version uses a module or provider: the version in use,
+ since when, who wrote the state last, the newest version that fits, and whether the
 one in use is withdrawn or deprecated; with --server, also whether a scan flagged it.
 
 ADDRESS is [HOST/]NAMESPACE/NAME/SYSTEM of a module, [HOST/]NAMESPACE/TYPE of a provider,
 or the source of a module block, such as git::https://git.example.com/net/dns.git or
-./modules/dns. Without a host, it matches any host. Versions that wrote no record are not
-listed: see okara state uses.
+./modules/dns. Without a host, it matches any host. Versions without a record are not
+listed; see okara state uses.
 
-With --server, a front-end (okara serve) answers from its index: states written through it are
-in it at once, others when it has read their lists again.
+With --server, an okara server answers from its index. States that are written through the
+server are in it at once, others after the server has listed their repositories again.
 It lists the states that the token may read, and the number of the others, if there are
 five or more. Without it, the states below --registry are read.
 
@@ -69,7 +69,7 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 		},
 	}
 	server.Add(cmd.Flags())
-	cmd.Flags().BoolVar(&provider, "provider", false, "ADDRESS is that of a provider")
+	cmd.Flags().BoolVar(&provider, "provider", false, "treat ADDRESS as that of a provider")
 	return cmd
 }
 
@@ -105,11 +105,12 @@ func newOutdated(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "outdated",
 		Short: "List the states that use old, withdrawn or flagged versions",
-		Long: `List what states use that is not the newest version that fits, or is withdrawn or
-deprecated; with --server, also what a scan flagged. BETTER is the first higher version without such a mark.
-Only modules and providers of the registry are judged.
+		Long: `List the states that use a version which is not the newest that their constraint allows, or
+is withdrawn or deprecated; with --server, also versions that a scan flagged. BETTER is the
+next higher version without these problems. Only modules and providers of the registry are
+checked.
 
-With --server, a front-end (okara serve) answers for the states that the token may read.
+With --server, an okara server answers for the states that the token may read.
 
 Exit codes: 0 done, 2 usage, 5 denied.`,
 		Example: `  okara outdated
@@ -128,7 +129,7 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 				reg.Note("the list may not be complete: some states or versions could not be read, or the registry does not list its repositories")
 			}
 			if len(all.States) == 0 {
-				reg.Note("nothing that is known to be in use is outdated")
+				reg.Note("no outdated versions found")
 			}
 			rows := [][]string{{"STATE", "WORKSPACE", "USES", "VERSION", "NEWEST", "STATUS", "BETTER"}}
 			for _, s := range all.States {
@@ -270,7 +271,7 @@ func warnUsers(ctx context.Context, reg *cli.Registries, front *client.Client, i
 		a, err = from.askUsers(ctx, address, q)
 	}
 	if err != nil {
-		return "how many states use it is not known: " + err.Error()
+		return "the number of states that use it is unknown: " + err.Error()
 	}
 	if len(a.States)+a.Others+a.Loose+a.Bare == 0 && !a.Some && a.Complete {
 		return ""
@@ -278,9 +279,9 @@ func warnUsers(ctx context.Context, reg *cli.Registries, front *client.Client, i
 	said := text.Plural(a.CountStates(), "state") + " that you may read use it"
 	switch {
 	case a.Others > 0:
-		said += ", and " + strconv.Itoa(a.Others) + " others some version"
+		said += ", and " + strconv.Itoa(a.Others) + " others use some version of it"
 	case a.Some:
-		said += ", and a few others some version"
+		said += ", and a few others use some version of it"
 	}
 	if a.Loose > 0 {
 		said += ", " + strconv.Itoa(a.Loose) + " in a version that is not recorded"
@@ -299,10 +300,10 @@ func newStateUses(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var n int64
 	cmd := &cobra.Command{
 		Use:   "uses [REPOSITORY]",
-		Short: "List the modules and providers that a state was made of",
-		Long: `List the modules and providers that a version of a state was made of, as recorded by the
-program that wrote it: okara tofu, okara terraform, okara exec and instances record what
-init found, others at least the providers. Versions written by an older okara have no record.`,
+		Short: "List the modules and providers that a state uses",
+		Long: `List the modules and providers that a version of a state uses, as recorded by the program
+that wrote it: okara tofu, okara terraform, okara exec and instances record what init
+found, others at least the providers. Versions written by an older okara have no record.`,
 		Example: `  okara state uses registry.example.com/state/shop -w prod
   okara state uses registry.example.com/state/shop -w prod --version 41 --json`,
 		Args: cobra.MaximumNArgs(1),
@@ -322,7 +323,7 @@ init found, others at least the providers. Versions written by an older okara ha
 		}
 		document, err := usage.Parse(b)
 		if err != nil {
-			reg.Note("version %d of workspace %s has no record of what it was made of, or it cannot be decrypted", found, ws)
+			reg.Note("version %d of workspace %s has no record of the modules and providers that it uses, or it cannot be decrypted", found, ws)
 			return reg.PrintResult(map[string]string{"recorded": "not recorded"}, "")
 		}
 		if document.Recorded == usage.Partial {

@@ -29,9 +29,8 @@ func newWorkspace(reg *cli.Registries) *cobra.Command {
 server (okara serve).
 
 ORGANIZATION is the organization of that block, and the NAME of /state/NAME. Requests go
-to the server, which checks the rights: the one of --server or OKARA_SERVER, with the
-token of --token-file or OKARA_TOKEN, else the one that
-` + "`tofu login`" + ` stored. "okara state" works without a server, but does not show tags.`
+to the server that --server or OKARA_SERVER specifies, with the token of --token-file or
+OKARA_TOKEN, else the one that ` + "`tofu login`" + ` stored. The server checks the rights. "okara state" works without a server, but does not show tags.`
 	cmd.AddCommand(newWorkspaceList(reg), newWorkspaceCreate(reg), newWorkspaceDelete(reg), newVariable(reg))
 	return cmd
 }
@@ -259,7 +258,7 @@ OpenTofu, only with --force.
 			}
 			err := c.Delete(ctx, p, force)
 			if errors.Is(err, oci.ErrExists) && !force {
-				return cli.WithHint(err, "destroy its resources with `tofu destroy`, or delete only the workspace with --force; end a lock with `tofu force-unlock`")
+				return cli.WithHint(err, "destroy its resources with `tofu destroy`, or delete only the workspace with --force; remove a lock with `tofu force-unlock`")
 			}
 			if err != nil {
 				return err

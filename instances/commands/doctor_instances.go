@@ -25,7 +25,7 @@ func newDoctorInstances(reg *cli.Registries) *cobra.Command {
 		Long: `Find states of instances without a record, after a ledger was lost or
 restored: their resources exist, but nothing destroys them. The entries in the
 registry of --registry are compared with those of the server set by --server or
-OKARA_SERVER; this requires an admin of it. Nothing is changed.
+OKARA_SERVER; this requires admin rights there. Nothing is changed.
 
 Prints one line per finding.
 

@@ -24,7 +24,7 @@ import (
 )
 
 const instanceHelp = `Exit codes: 0 done, 2 usage, 3 instance not found or not visible to you, 4 not
-possible now or quota used up, 5 denied.`
+possible now, or quota exceeded, 5 denied.`
 
 // Add adds the commands of instances to the tree and to doctor. Groups before theirs must be there.
 func Add(root, doctor *cobra.Command, reg *cli.Registries) {

@@ -34,8 +34,8 @@ cost if the server has prices. Then the command asks for confirmation, unless
 --yes is given. Only what was shown is approved: if it has changed since, nothing
 is done.
 
-With --plan nothing is shown or asked: exactly the given plan is
-approved, as ` + "`okara instance show`" + ` prints it.
+With --plan nothing is shown and there is no prompt: exactly the given plan
+is approved, as ` + "`okara instance show`" + ` prints it.
 
 ` + instanceHelp,
 		Example: `  okara instance approve abcdefgh23
@@ -110,7 +110,7 @@ func pendingText(instance api.Instance, now time.Time) string {
 	}
 	add("owner", ownerWords(instance.Owner))
 	add("wanted", map[string]string{api.PendingLaunch: "launch", api.PendingUpdate: "update", api.PendingPlan: "plan", api.PendingExtend: "extension"}[p.What])
-	add("asked by", personWords(p.By)+", "+cli.Age(now.Sub(p.At))+" ago")
+	add("requested by", personWords(p.By)+", "+cli.Age(now.Sub(p.At))+" ago")
 	if p.First != nil {
 		add("first requested", personWords(p.First))
 	}

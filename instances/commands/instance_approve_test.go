@@ -143,9 +143,9 @@ func TestInstanceClock(t *testing.T) {
 	}{
 		{name: "not said", who: "admin-a", code: cli.ExitUsage, errOut: "--accept is required"},
 		{name: "by who may not", who: "use-anna", args: []string{"--accept"}, code: cli.ExitDenied},
-		{name: "nothing waited", who: "admin-a", args: []string{"--accept"}, out: "clock accepted; no expiry was held back\n"},
+		{name: "nothing waited", who: "admin-a", args: []string{"--accept"}, out: "clock accepted; expiry was not suspended\n"},
 		{
-			name: "held", who: "admin-a", args: []string{"--accept"}, out: "clock accepted; expiry was held back: they differ by an hour\n",
+			name: "held", who: "admin-a", args: []string{"--accept"}, out: "clock accepted; expiry was suspended: they differ by an hour\n",
 			before: func() { h.Store.Serve(t, lifecycle.ClockHeld{Reason: "they differ by an hour"}) },
 		},
 		{name: "as JSON", who: "admin-a", args: []string{"--accept", "--json"}, out: `"accepted": true`},

@@ -31,8 +31,8 @@ func newInstanceCreate(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create TEMPLATE",
 		Short: "Launch a template",
-		Long: `Launch a template, and print the id of the instance. If the template allows each
-owner only one instance, the id of the existing one is printed; if the requested
+		Long: `Launch a template, and print the ID of the instance. If the template allows each
+owner only one instance, the ID of the existing one is printed; if the requested
 values differ, the launch is refused.
 
 A parameter is NAME=VALUE. A value that is JSON, such as 3, true or ["a", "b"],
@@ -139,7 +139,7 @@ func noteCreated(a *cli.App, instance api.Instance, status int) {
 	case status == 202:
 		a.Note("instance %s is waiting for approval", instance.ID)
 	case beginsLater(instance):
-		a.Note("instance %s: lifetime %s, from when it is ready", instance.ID, cli.Age(time.Duration(instance.TTL)))
+		a.Note("instance %s: lifetime %s, starting when it is ready", instance.ID, cli.Age(time.Duration(instance.TTL)))
 	case !instance.ExpiresAt.IsZero():
 		a.Note("instance %s ends at %s", instance.ID, cli.Timestamp(instance.ExpiresAt))
 	}

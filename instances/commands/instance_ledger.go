@@ -99,7 +99,7 @@ func newInstanceClock(reg *cli.Registries) *cobra.Command {
 		Long: `Confirm that the clock of the server is right. No instance expires while the
 clocks of server and registry are more than 5 minutes apart, after one of them
 jumped, or after the server was down for a week: a wrong clock would destroy
-everything. If the clocks are right nevertheless, an admin confirms it, and
+everything. If the clocks are in fact right, an admin confirms it, and
 instances expire again.
 
 ` + instanceHelp,
@@ -113,9 +113,9 @@ instances expire again.
 			if err != nil {
 				return err
 			}
-			text := "clock accepted; no expiry was held back"
+			text := "clock accepted; expiry was not suspended"
 			if held != "" {
-				text = "clock accepted; expiry was held back: " + held
+				text = "clock accepted; expiry was suspended: " + held
 			}
 			return reg.PrintResult(acceptedClock{true, held}, text)
 		}),

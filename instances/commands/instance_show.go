@@ -144,7 +144,7 @@ listed only with --all.
 	}
 	f.addTo(reg, cmd, false)
 	fl := cmd.Flags()
-	fl.StringVar(&filter.Owner, "owner", "", "only instances of `OWNER`: me, mine (with my groups) or KIND:ID; offered: those offered to you")
+	fl.StringVar(&filter.Owner, "owner", "", "only instances of `OWNER`: me, mine (with my groups), KIND:ID, or offered (those offered to you)")
 	fl.StringVar(&filter.Template, "template", "", "only instances of templates that match `GLOB`")
 	fl.StringVar(&filter.Phase, "phase", "", "only instances in these `PHASES`, comma-separated")
 	fl.BoolVar(&all, "all", false, "include ended instances")

@@ -16,12 +16,12 @@ import (
 // instanceVerbs are the commands that take only an id, and, with an example of one, a reason.
 var instanceVerbs = []struct{ verb, short, long, reason string }{
 	{"retry", "Retry what failed", `Retry what failed: the run of an instance in the phase failed, or the
-destruction of one in the phase destroy_failed. Between two attempts the next
-one starts immediately.`, ""},
+destruction of one in the phase destroy_failed. If it is waiting for the next
+attempt, that attempt starts immediately.`, ""},
 	{"cancel", "Cancel what an instance is doing", `Cancel what an instance is doing: its run is interrupted, and a request or a
 plan that waits for approval is withdrawn. Resources that exist stay until the
-instance is destroyed. Between two attempts to destroy it, the next one waits
-until the next day, or until ` + "`okara instance retry`" + `.`, ""},
+instance is destroyed. If it is waiting for the next attempt to destroy it, that
+attempt waits until the next day, or until ` + "`okara instance retry`" + `.`, ""},
 	{"protect", "Protect an instance from being destroyed", `Protect an instance from being destroyed, even when its lifetime ends. Owners may
 do so if the template allows it, and their protection ends some time after the
 lifetime; an admin's does not.`, ""},

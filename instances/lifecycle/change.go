@@ -282,7 +282,7 @@ func destroyWithVersion(tx *tx, r *Record, e Update) (Answer, error) {
 	case !tx.command.Actor.Admin:
 		return Answer{}, newRefusal(ErrPhase, "instance %s is %s and cannot be updated", r.ID, r.Phase)
 	case e.Source == nil || len(e.Parameters) > 0 || hasOtherTool(tx, r, e.Template):
-		return Answer{}, &template.FieldError{Path: "/version", Text: "only a module version can be set, to destroy it"}
+		return Answer{}, &template.FieldError{Path: "/version", Text: "only the version of the module can be changed, to destroy the instance with it"}
 	}
 	r = tx.edit(r)
 	r.Source = *e.Source

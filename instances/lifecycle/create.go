@@ -113,7 +113,7 @@ func checkCreate(tx *tx, e Create) error {
 
 func checkName(name string) error {
 	if utf8.RuneCountInString(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-		return &template.FieldError{Path: "/name", Text: "a name must have up to 64 characters, no control characters"}
+		return &template.FieldError{Path: "/name", Text: "a name can have up to 64 characters, and no control characters"}
 	}
 	return nil
 }

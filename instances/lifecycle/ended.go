@@ -143,7 +143,7 @@ func handleApplyEnd(tx *tx, r *Record, e Ended) {
 		awaitAttempt(tx, r, lockedAgain, WaitStateLocked, res.Error)
 	case res.Outcome == Stale:
 		planAgain(tx, r)
-		awaitAttempt(tx, r, 0, WaitQueued, "the plan no longer fits")
+		awaitAttempt(tx, r, 0, WaitQueued, "the plan is out of date")
 	default:
 		retryRun(tx, r, res)
 	}
@@ -378,7 +378,7 @@ func handleDriftEnd(tx *tx, r *Record, res Result) {
 	if r.condition(Drifted).Type == "" {
 		addNotice(tx, r, noticeDrifted)
 	}
-	r.setCondition(Drifted, "", fmt.Sprintf("%d added, %d changed, %d removed outside", c.Add, c.Change, c.Remove))
+	r.setCondition(Drifted, "", fmt.Sprintf("%d added, %d changed, %d removed outside of okara", c.Add, c.Change, c.Remove))
 	if t := tx.doc.template(r.Snapshot); t.Drift != nil && t.Drift.Remediate && !isExpired(tx, r) {
 		queueUpdate(tx, r, newRun(tx, r, RunApply), "")
 	}

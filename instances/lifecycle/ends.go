@@ -225,7 +225,7 @@ func extendedEnd(tx *tx, r *Record, ttl template.TTL, by time.Duration) (time.Ti
 		end = earlierOf(end, r.Since.Add(ttl.Max))
 	}
 	if !end.After(r.ExpiresAt) && !(r.ReadyAt.IsZero() && growthLeft(tx, r, &ttl) > 0) {
-		return time.Time{}, newRefusal(ErrExtends, "instance %s must end within %s after it began", r.ID, span.Span(ttl.Max))
+		return time.Time{}, newRefusal(ErrExtends, "instance %s must expire within %s of its start", r.ID, span.Span(ttl.Max))
 	}
 	return laterOf(end, r.ExpiresAt), nil
 }

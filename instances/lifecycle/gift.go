@@ -55,7 +55,7 @@ func giveInstance(tx *tx, r *Record, to template.Owner, action string) Answer {
 		r.Approved = r.Owner
 	}
 	if r.Pending != nil && !to.Same(r.Owner) {
-		tx.recordEvent(r, "cancelled", "a change that "+r.Owner.Kind+" "+r.Owner.ID+" waited for")
+		tx.recordEvent(r, "cancelled", "a change that "+r.Owner.Kind+" "+r.Owner.ID+" requested")
 		r.Pending = nil
 		tx.unusedTemplates = true
 	}

@@ -61,7 +61,7 @@ func checkIdentity(d *Document, id string, r *Record) string {
 	case !r.Phase.IsKnown():
 		return fmt.Sprintf("no such phase: %q", r.Phase)
 	case r.Phase.Live() && d.Templates[r.Snapshot] == nil:
-		return "its template is not there"
+		return "its template is missing"
 	}
 	return checkPending(d, r)
 }
@@ -75,9 +75,9 @@ func checkPending(d *Document, r *Record) string {
 	change := p.Update != nil || !p.Until.IsZero()
 	switch {
 	case change == (r.Phase == Requested), r.Phase == Destroying, r.Phase == DestroyFailed, !r.Phase.Live():
-		return string(r.Phase) + ", with what waits for approval"
+		return string(r.Phase) + ", with a pending request"
 	case p.Update != nil && d.Templates[p.Update.Snapshot] == nil:
-		return "the template of a change that waits is not there"
+		return "the template of its pending change is missing"
 	}
 	return ""
 }
@@ -125,15 +125,15 @@ func checkRunOfPhase(_ *Document, _ string, r *Record) string {
 	run := r.Run
 	if run == nil {
 		if slices.Contains([]Phase{Planned, Provisioning, Updating, Destroying}, r.Phase) {
-			return string(r.Phase) + ", and nothing runs or is pending"
+			return string(r.Phase) + ", but nothing is running or pending"
 		}
 		if r.Then != nil {
-			return "a run follows none"
+			return "a next run without a current one"
 		}
 		return ""
 	}
 	if r.Then != nil && (!run.Active() || run.Cancel == "") {
-		return "a run follows one that is not stopped for it"
+		return "a next run, but the current one is not being stopped"
 	}
 	if !r.fitsPhase(run) {
 		return fmt.Sprintf("%s, with a run %s", r.Phase, run.Kind)
@@ -166,7 +166,7 @@ func checkLeftovers(_ *Document, _ string, r *Record) string {
 		return ""
 	}
 	if len(r.Runs) == 0 || r.Runs[0].Kind != RunDestroy || r.Runs[0].Result != Done {
-		return "destroyed, and no run emptied its state"
+		return "destroyed, but no run emptied its state"
 	}
 	return ""
 }
@@ -201,9 +201,9 @@ func checkFinal(_ *Document, _ string, r *Record) string {
 	finished := !r.FinishedAt.IsZero() || r.Archived || r.Removing || r.Kept
 	switch {
 	case r.Phase.Live() && finished:
-		return "alive, and finished"
+		return "not ended, but marked as finished"
 	case !r.Phase.Live() && (r.FinishedAt.IsZero() || r.Run != nil || r.Then != nil):
-		return "final, and not finished"
+		return "ended, but not marked as finished"
 	}
 	return ""
 }

@@ -125,7 +125,7 @@ func drainPool(tx *tx, t *template.Template, revision string) {
 		surplus = 1
 	}
 	for i := range max(surplus, 0) {
-		drainMember(tx, tx.edit(available[i]), "the pool has a newer one, or enough")
+		drainMember(tx, tx.edit(available[i]), "the pool has a newer member, or enough members")
 	}
 }
 
@@ -187,7 +187,7 @@ func countMemberFailure(tx *tx, r *Record) {
 	for _, old := range tx.doc.poolMembers(r.Template, func(o *Record) bool {
 		return o.Phase == Failed && o.ID != r.ID && o.Protected == ""
 	}) {
-		drainMember(tx, tx.edit(old), "a newer one failed")
+		drainMember(tx, tx.edit(old), "a newer member failed")
 	}
 	p := tx.editPool(r.Template)
 	p.Failures++

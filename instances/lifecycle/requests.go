@@ -41,7 +41,7 @@ func answerCommand(tx *tx) (Answer, error) {
 func applyAllowed(tx *tx) (Answer, error) {
 	c := tx.command
 	if r := tx.doc.Records[c.Of]; r != nil && !c.Actor.Admin && !r.Owner.Same(c.Owner) {
-		return Answer{}, newRefusal(ErrDenied, "instance %s has another owner by now", r.ID)
+		return Answer{}, newRefusal(ErrDenied, "instance %s now has another owner", r.ID)
 	}
 	return c.Event.applyTo(tx)
 }
@@ -108,7 +108,7 @@ func pruneRequests(tx *tx) {
 // Errors of [Machine.Step] and checks, besides [template.ErrInvalid]; refusals wrap one.
 var (
 	ErrNotFound  = errors.New("no such instance")
-	ErrPhase     = errors.New("not in this phase") // the instance cannot do this now
+	ErrPhase     = errors.New("not possible in this phase") // the instance cannot do this now
 	ErrExtends   = errors.New("cannot be extended further")
 	ErrNoEnd     = errors.New("the instance does not expire")
 	ErrStalePlan = errors.New("the plan changed since you reviewed it")

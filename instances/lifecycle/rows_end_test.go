@@ -102,7 +102,7 @@ func rowsOfEnd() map[string]func(*world) {
 			}
 			w.refused(anna, lifecycle.Extend{ID: id, By: 3 * time.Hour}, lifecycle.ErrDenied, "only an admin can extend by more than 2h")
 			w.must(admin, lifecycle.Extend{ID: id, By: 1000 * time.Hour})
-			w.refused(anna, lifecycle.Extend{ID: id}, lifecycle.ErrExtends, "instance "+id+" must end within 72h after it began")
+			w.refused(anna, lifecycle.Extend{ID: id}, lifecycle.ErrExtends, "instance "+id+" must expire within 72h of its start")
 		},
 		"12 before it is ready": func(w *world) {
 			for limit, want := range map[time.Duration]time.Duration{72 * time.Hour: 10 * time.Hour, 9 * time.Hour: 9*time.Hour - time.Minute} {

@@ -171,7 +171,7 @@ func carryOutSwitch(tx *tx, r *Record) {
 	s.RequestedBy = Actor{}
 	if r.Phase == Updating {
 		from := r.Run.From
-		endRun(tx, r, Cancelled, "it is to "+wordOf(stop)+" now")
+		endRun(tx, r, Cancelled, "replaced by a request to "+wordOf(stop)+" it")
 		r.Phase = from
 		r.Reason = ""
 	}
@@ -182,7 +182,7 @@ func carryOutSwitch(tx *tx, r *Record) {
 	run.By = by
 	run.Switch = true
 	run.Off = stop
-	queueUpdate(tx, r, run, "it is to "+wordOf(stop)+" now")
+	queueUpdate(tx, r, run, "replaced by a request to "+wordOf(stop)+" it")
 }
 
 // applySchedule implements row 25 by time.
@@ -220,11 +220,11 @@ func checkSwitch(d *Document, _ string, r *Record) string {
 	case t == nil || !canExpire(r.Phase):
 		return ""
 	case r.Switch != nil && t.Schedule == nil:
-		return "in a schedule that it does not have"
+		return "scheduled, but its template has no schedule"
 	case r.Switch == nil && t.Schedule != nil && r.Phase == Ready:
-		return "ready, and its schedule does not count"
+		return "ready, but its schedule is not recorded"
 	case r.Run != nil && r.Run.Switch && (r.Run.Kind != RunApply || r.Phase != Updating || r.Switch == nil):
-		return "a run stops or starts it that cannot"
+		return "a run stops or starts it, but must not"
 	}
 	return ""
 }

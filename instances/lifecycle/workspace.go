@@ -181,7 +181,7 @@ func (e Enqueue) applyTo(tx *tx) (Answer, error) {
 		}
 	}
 	if pending >= maxPending || len(r.Open) >= maxOpen {
-		return Answer{}, newRefusal(ErrFull, "workspace %s has %d runs that wait: confirm, discard or cancel some", r.Workspace, pending)
+		return Answer{}, newRefusal(ErrFull, "workspace %s has %d pending runs: confirm, discard or cancel some", r.Workspace, pending)
 	}
 	r = tx.edit(r)
 	tx.keepTemplate(e.Digest, e.Template)

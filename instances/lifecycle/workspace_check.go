@@ -17,7 +17,7 @@ func workspaceRules() []rule {
 
 func checkWorkspaceIdentity(d *Document, id string, r *Record) string {
 	if !IsWorkspaceTemplate(r.Template) || len(r.Workspace) > maxWorkspace {
-		return "a workspace whose template is that of instances"
+		return "a workspace with the template of an instance"
 	}
 	return checkIdentity(d, id, r)
 }
@@ -70,7 +70,7 @@ func checkWorkspaceNumbers(_ *Document, _ string, r *Record) string {
 			return text
 		}
 		if run.N < last || run.Active() || run.Result != "" || run.Ask == nil {
-			return "an open run that runs, has ended or is out of its order"
+			return "an open run is running, has ended or is out of order"
 		}
 		last = run.N
 		if run.Plan == "" {
@@ -85,7 +85,7 @@ func checkWorkspaceNumbers(_ *Document, _ string, r *Record) string {
 			return text
 		}
 		if r.Runs[i].Result == "" || r.Runs[i].EndedAt.IsZero() {
-			return "a run among those that ended has not"
+			return "a run is listed as ended, but has not ended"
 		}
 	}
 	if r.Run != nil {
@@ -97,7 +97,7 @@ func checkWorkspaceNumbers(_ *Document, _ string, r *Record) string {
 // checkWorkspacePhase checks that the phase fits the runs, and a run that may proceed is current.
 func checkWorkspacePhase(_ *Document, _ string, r *Record) string {
 	if r.Then != nil {
-		return "a run follows another one"
+		return "a next run, which only instances have"
 	}
 	switch {
 	case !r.Phase.Live():
@@ -113,9 +113,9 @@ func checkWorkspacePhase(_ *Document, _ string, r *Record) string {
 			return "killed before it was cancelled"
 		}
 	case nextOpenRun(r) >= 0:
-		return "a run waits, and none is active"
+		return "a run is waiting, but none is active"
 	case hasPlanToConfirm(r) != (r.Phase == Planned), r.Phase != Planned && r.Phase != Ready:
-		return fmt.Sprintf("%s, and nothing runs", r.Phase)
+		return fmt.Sprintf("%s, but nothing is running", r.Phase)
 	}
 	return ""
 }
@@ -135,7 +135,7 @@ func checkWorkspacePlans(_ *Document, _ string, r *Record) string {
 		case run.Approved != "" && run.Confirmed == nil && (!run.Ask.AutoApply || run.Ask.Save):
 			return "the plan was not confirmed"
 		case run.Plan != "" && (run.Planned == 0 || !run.Changes):
-			return "a plan without its attempt, or one that changes nothing"
+			return "a plan without an attempt, or without changes"
 		}
 	}
 	return ""

@@ -124,7 +124,7 @@ func TestTemplateBehind(t *testing.T) {
 	d.Catalog.Change("lab/vpc", func(e *template.Entry) {
 		e.Behind = "it stays at version 1.0.0 of the module, since version 1.2.0 does not fit"
 	})
-	d.Shows(t, "admin", "templates/lab/vpc", "Its module has a newer version that does not fit", "stays at version 1.0.0")
+	d.Shows(t, "admin", "templates/lab/vpc", "Its module has a newer version that is not compatible", "stays at version 1.0.0")
 	if body := d.Shows(t, "anna", "templates/lab/vpc", `href="./../../run/lab/vpc"`); strings.Contains(body, "1.2.0") {
 		t.Error("anna is told what she cannot mend")
 	}

@@ -76,7 +76,7 @@ func CheckPeer(text string, plain bool) (*url.URL, error) {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return nil, errors.New("not a URL such as https://10.0.0.5:8443")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
-		return nil, errors.New("it has a scheme, a host and a port, and nothing else")
+		return nil, errors.New("must consist of a scheme, a host and a port only")
 	case u.Scheme == "http" && !plain && !netaddr.IsLoopback(u.Host):
 		return nil, errors.New("it is not https, and the tokens of all users are sent there\nhint: set forward_plain = true if that network is trusted")
 	}

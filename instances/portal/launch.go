@@ -46,7 +46,7 @@ func runTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 		return err
 	}
 	if body.Template != "" && body.Template != r.at {
-		return fieldError("/template", "must be %s, as in path", r.at)
+		return fieldError("/template", "must be %s, as in the path", r.at)
 	}
 	body.Template = r.at
 	return launchOne(s, w, r.request, r.caller, r.view, a, body, true)

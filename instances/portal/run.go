@@ -140,7 +140,7 @@ func lastPosition(r *http.Request) (api.LogPosition, error) {
 		return at, service.NotSent(err)
 	}
 	if at.Offset > maxLog {
-		return at, service.NotSent(errors.New("no log is so long"))
+		return at, service.NotSent(errors.New("the offset exceeds the maximum size of a log"))
 	}
 	return at, nil
 }

@@ -203,7 +203,7 @@ func findRecipient(r call[*lifecycle.Record], b api.Transfer) (template.Owner, e
 	case len(known) > 1:
 		return to, fieldError("/to", "matches several people: use the address, or user:SUBJECT")
 	}
-	return to, fieldError("/to", "is no user or group that has used this portal since it started: ask them to log in, or ask an administrator")
+	return to, fieldError("/to", "is not a user or group that has used this portal since it started: ask them to log in, or ask an administrator")
 }
 
 func offerDoc(g *lifecycle.Gift) *api.Offer {
@@ -370,7 +370,7 @@ const maxKey = 128
 // checkKey refuses an invalid Idempotency-Key; "" is valid and means none.
 func checkKey(key string) error {
 	if len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("%s: want up to %d visible characters", api.IdempotencyKey, maxKey)}
+		return &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("%s: must be up to %d visible characters", api.IdempotencyKey, maxKey)}
 	}
 	return nil
 }

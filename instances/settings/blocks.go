@@ -155,7 +155,7 @@ func (e Executor) check() error {
 	case !slices.Contains([]string{"", "sandbox", "user", "wrap", "none"}, e.Isolation):
 		return fmt.Errorf("the isolation %q is not sandbox, user, wrap or none", e.Isolation)
 	case (e.Isolation == "user") != (len(e.Users) > 0):
-		return errors.New(`isolation = "user" and users, one for each run at a time, must be set together`)
+		return errors.New(`isolation = "user" and users, one for each concurrent run, must be set together`)
 	case e.Processes < 0 || e.CPUs < 0:
 		return errors.New("processes and cpus must not be negative")
 	case (e.Isolation == "wrap") != (len(e.Wrap) > 0):

@@ -148,7 +148,7 @@ func (b *Block) withoutInstances() error {
 	default:
 		return nil
 	}
-	return syntax.WrongAt(at, fmt.Errorf("a block %s requires a block instances\nhint: add instances { templates = \"DIR\" }", what))
+	return syntax.WrongAt(at, fmt.Errorf("the %s block requires an instances block\nhint: add instances { templates = \"DIR\" }", what))
 }
 
 // checkRole refuses settings that a role does not use, or must not have.
@@ -169,7 +169,7 @@ func (b *Block) checkRole(o *Options, beside Beside) error {
 	case attributes || bounds || flags || blocks:
 		return refused("a portal accepts only role and forward_plain: the other settings are for servers that can lead")
 	case len(b.Executors)+len(b.Credentials)+len(b.Sources)+len(b.Quotas) > 0 || b.Notify != nil:
-		return refused("a portal has no executor, credential, template_source, quota or notify: it runs nothing\nhint: they belong to the servers of role all or runner")
+		return refused("a portal has no executor, credential, template_source, quota or notify: it runs nothing\nhint: they belong on servers with role = \"all\" or \"runner\"")
 	case !beside.Registry:
 		return refused("a portal needs a registry, in which it finds the leader\nhint: name it with registry = \"HOST[/PREFIX]\"")
 	case beside.StateKeys:
@@ -177,9 +177,9 @@ func (b *Block) checkRole(o *Options, beside Beside) error {
 	case beside.ArchiveKeys:
 		return refused("a portal must not have archives.key_files: it serves no archives, and issues no tokens")
 	case !beside.SessionKeys:
-		return refused("a portal needs ui.session_key_files, which seal its sessions and verify the leader\nhint: servers that can lead name the same files in instances.portal_session_key_files")
+		return refused("a portal needs ui.session_key_files, which encrypt its sessions and verify the leader\nhint: servers that can lead name the same files in instances.portal_session_key_files")
 	case beside.More:
-		return refused("a portal serves instances alone: no depot, github, hook, pull_through or pass_through")
+		return refused("a portal serves only instances: no depot, github, hook, pull_through or pass_through")
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (b *Block) checkLeader(beside Beside) error {
 	case beside.StateKeys && in.Unsealed:
 		return syntax.WrongAt(in.Range, errors.New("unsealed = true conflicts with the state keys: remove one of them"))
 	case in.Templates == "" && len(b.Sources) == 0 && !beside.Remote:
-		return syntax.WrongAt(in.Range, errors.New("no source of templates is set\nhint: set templates = \"DIR\", or add a block template_source"))
+		return syntax.WrongAt(in.Range, errors.New("no source of templates is set\nhint: set templates = \"DIR\", or add a template_source block"))
 	case len(b.Executors) == 0:
 		return syntax.WrongAt(in.Range, errors.New("no executor is set\nhint: add executor \"local\" {}"))
 	}
@@ -246,7 +246,7 @@ func readLifetime(l *template.Lifetime) (*template.TTL, error) {
 	}
 	ttl := l.TTL(report)
 	if ttl != nil && ttl.Extend > 0 && ttl.Extends == 0 {
-		report(l.At("extend"), "ttl: extend says by how much; extends, how many times, is missing")
+		report(l.At("extend"), "ttl: extend requires extends, the number of extensions")
 	}
 	return ttl, errors.Join(all...)
 }
@@ -283,7 +283,7 @@ func (b *Block) templateSource(source TemplateSource) (out templatesource.Source
 	}
 	for _, name := range source.Credentials {
 		if !slices.ContainsFunc(b.Credentials, func(c Credential) bool { return c.Name == name }) {
-			return out, fmt.Errorf("no block credential %q", name)
+			return out, fmt.Errorf("no credential block %q", name)
 		}
 	}
 	if source.Max < 0 {

@@ -100,15 +100,15 @@ func (r *templateReader) checkRun(t *Template, b templateBlock) {
 	case !slices.Contains(executors, t.Executor):
 		r.oneOf(at, "executor", t.Executor, executors...)
 	case helm && (b.Chart == nil || b.Module != nil):
-		r.failAt(at, "executor %s installs a chart: name that, and no module", ExecutorHelm)
+		r.failAt(at, "executor %s installs a chart: set chart, and remove the module block", ExecutorHelm)
 	case helm:
 		r.checkChart(t, b)
 	case b.Chart != nil:
 		r.failAt(b.Chart.Range, "executor %s runs a module: charts are for %s, which okara-operator has", t.Executor, ExecutorHelm)
 	case b.Module == nil:
-		r.failAt(b.Body.MissingItemRange(), "a block module is needed: it says what is run")
+		r.failAt(b.Body.MissingItemRange(), "a module block is required: it specifies what is run")
 	case b.RequireLock && t.Executor != ExecutorLocal:
-		r.failAt(attributeRange(b.Body, "require_module_lock"), "require_module_lock: the executor %s does not read the lock of modules", t.Executor)
+		r.failAt(attributeRange(b.Body, "require_module_lock"), "require_module_lock: the executor %s does not read the module lock file", t.Executor)
 	default:
 		r.checkModule(t, *b.Module)
 	}
@@ -117,7 +117,7 @@ func (r *templateReader) checkRun(t *Template, b templateBlock) {
 // checkChart refuses what only modules have; its executor checks the block chart.
 func (r *templateReader) checkChart(t *Template, b templateBlock) {
 	if !bytes.HasPrefix(t.Chart, []byte("{")) {
-		r.failAt(b.Chart.Range, "chart is an object: it says where the chart is")
+		r.failAt(b.Chart.Range, "chart must be an object that specifies where the chart is")
 	}
 	for _, f := range []struct {
 		name, why string
@@ -190,11 +190,11 @@ func (r *templateReader) checkPool(t *Template, b templateBlock) {
 
 func (r *templateReader) checkRest(t *Template, b templateBlock) {
 	if t.Drift != nil && t.Drift.Every > 0 && t.Drift.Every < MinTTL {
-		r.failAt(attributeRange(b.Drift.Body, "every"), "drift: at most every %dm", MinTTL/time.Minute)
+		r.failAt(attributeRange(b.Drift.Body, "every"), "drift: every must be at least %dm", MinTTL/time.Minute)
 	}
 	if c := t.Cost; c != nil {
 		if c.Hourly < 0 || math.IsNaN(c.Hourly) || math.IsInf(c.Hourly, 0) || c.Hourly > 1e6 {
-			r.failAt(attributeRange(b.Cost.Body, "hourly"), "cost: hourly is a sum of money")
+			r.failAt(attributeRange(b.Cost.Body, "hourly"), "cost: hourly must be an amount of money")
 		}
 		if len(c.Currency) != 3 || strings.Trim(c.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
 			r.failAt(attributeRange(b.Cost.Body, "currency"), "cost: currency %q is not a code such as EUR", c.Currency)
@@ -260,7 +260,7 @@ func (r *templateReader) checkWhen(before []Parameter, p Parameter, at hcl.Range
 		i := slices.IndexFunc(before, func(p Parameter) bool { return p.Name == name })
 		switch {
 		case i < 0:
-			r.failAt(at, "parameter %s: when: no parameter %.100q before it", p.Name, name)
+			r.failAt(at, "parameter %s: when: parameter %.100q is not defined before it", p.Name, name)
 		case before[i].Update && !p.Update:
 			r.failAt(at, "parameter %s: when: %s has update = true, which is required here too", p.Name, name)
 		}
@@ -269,7 +269,7 @@ func (r *templateReader) checkWhen(before []Parameter, p Parameter, at hcl.Range
 		}
 		for _, value := range p.When[name] {
 			if !bytes.ContainsAny(value[:min(1, len(value))], `"-0123456789tf`) {
-				r.failAt(at, "parameter %s: when: a value must be a text, a number, true or false", p.Name)
+				r.failAt(at, "parameter %s: when: a value must be a string, a number, true or false", p.Name)
 			}
 		}
 	}

@@ -84,7 +84,7 @@ func (v *evaluator) joinParts(parts []hclsyntax.Expression, change func(before, 
 			}
 		}
 		if b.Len()+len(text) > maxValue {
-			return "", fmt.Errorf("text of more than %d bytes", maxValue)
+			return "", fmt.Errorf("a string of more than %d bytes", maxValue)
 		}
 		b.WriteString(text)
 	}
@@ -93,11 +93,11 @@ func (v *evaluator) joinParts(parts []hclsyntax.Expression, change func(before, 
 
 func asText(v cty.Value) (string, error) {
 	if v.IsNull() {
-		return "", errors.New("null cannot be part of a text")
+		return "", errors.New("null cannot be part of a string")
 	}
 	s, err := convert.Convert(v, cty.String)
 	if err != nil {
-		return "", errors.New("only text, numbers and booleans can be part of a text")
+		return "", errors.New("only strings, numbers and booleans can be part of a string")
 	}
 	return s.AsString(), nil
 }
@@ -157,7 +157,7 @@ func textsObject(m map[string]string) cty.Value {
 func (r *templateReader) readExpressions(t *Template, b templateBlock) {
 	if b.Inputs != nil {
 		if pairs, diags := hcl.ExprMap(b.Inputs.Expr); diags.HasErrors() {
-			r.failAt(b.Inputs.Range, "inputs is an object: the names of the module's inputs, and what they are")
+			r.failAt(b.Inputs.Range, "inputs must be an object with the inputs of the module and their values")
 		} else if raw, err := encodeJSON(r.object(pairs)); err != nil {
 			r.failAt(b.Inputs.Range, "inputs: %v", err)
 		} else if len(pairs) > 0 {
@@ -188,7 +188,7 @@ func (r *templateReader) readExpressions(t *Template, b templateBlock) {
 func (r *templateReader) readText(a *hcl.Attribute) string {
 	s, ok := r.convertExpression(a.Expr).(string)
 	if !ok || s == "" {
-		r.failAt(a.Range, "%s must be text", a.Name)
+		r.failAt(a.Range, "%s must be a string", a.Name)
 	}
 	return s
 }
@@ -274,7 +274,7 @@ func templateText(e hclsyntax.Expression, src []byte) (string, error) {
 func interpolateExpr(e hclsyntax.Expression, src []byte) (string, error) {
 	at := e.Range()
 	if at.End.Byte > len(src) || at.Start.Byte >= at.End.Byte {
-		return "", errors.New("write it as a text with ${…}")
+		return "", errors.New("write it as a string with ${…}")
 	}
 	return "${" + string(at.SliceBytes(src)) + "}", nil
 }

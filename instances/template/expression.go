@@ -114,7 +114,7 @@ func (n names) checkName(t hcl.Traversal) error {
 	root := t.RootName()
 	if root == nameID || root == nameTemplate {
 		if len(t) > 1 {
-			return fmt.Errorf("%s is text and has no attributes", root)
+			return fmt.Errorf("%s is a string and has no attributes", root)
 		}
 		return nil
 	}
@@ -127,7 +127,7 @@ func (n names) checkName(t hcl.Traversal) error {
 		}
 	case nameOutputs:
 		if n.outputs == nil {
-			return errors.New("outputs: there are none before a run; a connection may name them")
+			return errors.New("outputs: not available before a run, only in connection")
 		}
 	}
 	switch {

@@ -183,7 +183,7 @@ func (r *templateReader) checkSchedule(t *Template, b *scheduleBlock) {
 	stopped := switchKind(s.Stopped)
 	started := switchKind(s.Started)
 	if stopped == "" || stopped != started || string(s.Stopped) == string(s.Started) {
-		r.failAt(here("stopped"), "schedule: stopped and started must be true and false, or two short texts")
+		r.failAt(here("stopped"), "schedule: stopped and started must be true and false, or two short strings")
 	}
 	switch inputs, err := t.decodedInputs(); {
 	case slices.ContainsFunc(t.Parameters, func(p Parameter) bool { return p.Name == s.Variable }):

@@ -191,7 +191,7 @@ func (r *templateReader) readParameter(b parameter) Parameter {
 
 // readWhen returns the condition of a parameter: the values that other parameters must have.
 func (r *templateReader) readWhen(a hcl.Attribute) map[string][]json.RawMessage {
-	const form = `when is an object with a list of values for each parameter, such as { size = ["large"] }`
+	const form = `when must be an object with a list of values for each parameter, such as { size = ["large"] }`
 	pairs, diags := hcl.ExprMap(a.Expr)
 	if diags.HasErrors() || len(pairs) == 0 {
 		r.failAt(a.Range, form)

@@ -195,7 +195,7 @@ func (v *evaluator) renderMessage(source string) (string, error) {
 		return "", err
 	}
 	if len(message) > maxResult {
-		return "", fmt.Errorf("text of %d bytes, the limit is %d", len(message), maxResult)
+		return "", fmt.Errorf("a string of %d bytes, the limit is %d", len(message), maxResult)
 	}
 	return text.Block(message), nil
 }

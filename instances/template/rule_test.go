@@ -108,10 +108,10 @@ func TestScheduleRefuses(t *testing.T) {
 		{"approved plans", night + `approval = "plan"`, `schedule: with approval = "plan" each stop and each start would need an approval`},
 		{"no variable", change(`"running"`, `""`), "is not a valid input name"},
 		{"no value", change("started  = true", ""), "stopped and started, the two values of the variable, are required"},
-		{"one value", change("started  = true", "started = false"), "true and false, or two short texts"},
-		{"a number", change("started  = true", "started = 1"), "true and false, or two short texts"},
-		{"two kinds", change("started  = true", `started = "on"`), "true and false, or two short texts"},
-		{"a template", change("started  = true", `started = "$${x}"`) + "\n", "true and false, or two short texts"},
+		{"one value", change("started  = true", "started = false"), "true and false, or two short strings"},
+		{"a number", change("started  = true", "started = 1"), "true and false, or two short strings"},
+		{"two kinds", change("started  = true", `started = "on"`), "true and false, or two short strings"},
+		{"a template", change("started  = true", `started = "$${x}"`) + "\n", "true and false, or two short strings"},
 		{"cron", change("0  20", "20"), ":9: schedule: stop: must be five cron fields"},
 		{"zone", change("Europe/Berlin", "Europe/Nowhere"), `:11: schedule: timezone: time zone "Europe/Nowhere" not found`},
 		{"too often", change("0 7 * * 1-5", "10 20 * * 1-5"), "less than 30 minutes after another switch"},
@@ -169,7 +169,7 @@ func TestChart(t *testing.T) {
 func TestChartRefuses(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
 		{`"title":"x"`, "installs a chart: name that"},
-		{webChart + `,"module":{"address":"a/b/c"}`, "installs a chart: name that, and no module"},
+		{webChart + `,"module":{"address":"a/b/c"}`, "installs a chart: set chart, and remove the module block"},
 		{`"chart":"oci://r.example.com/web"`, "chart is an object"},
 		{webChart + `,"outputs":["url"]`, "outputs: not supported by charts"},
 		{webChart + `,"approval":"plan"`, "approval: a chart has no plan"},

@@ -121,7 +121,7 @@ func (s *Schema) setDefaults(out map[string]json.RawMessage, decoded map[string]
 		if err := s.takeValue(out, decoded, name, s.defaults[name]); err != nil {
 			problems = append(problems, &FieldError{jsonPointer(name), err.Error()})
 		} else if string(given) != string(out[name]) {
-			problems = append(problems, &FieldError{jsonPointer(name), "counts " + s.parameters[name].whenText() + "; omit it"})
+			problems = append(problems, &FieldError{jsonPointer(name), "applies " + s.parameters[name].whenText() + "; omit it"})
 		}
 	}
 	return problems

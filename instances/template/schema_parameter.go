@@ -89,11 +89,11 @@ func (b *schemaBuilder) checkWhen(p Parameter) error {
 		property, ok := b.narrowed[name]
 		switch {
 		case !ok:
-			return fmt.Errorf("no parameter %s before it", name)
+			return fmt.Errorf("parameter %s is not defined before it", name)
 		case b.s.sensitive[name]:
 			return fmt.Errorf("%s is sensitive, and everybody sees what this depends on", name)
 		case property["enum"] == nil && !slices.ContainsFunc([]string{"string", "number", "integer", "boolean"}, func(kind string) bool { return hasType(property, kind) }):
-			return fmt.Errorf("%s is not text, a number or a boolean, and has no list of values", name)
+			return fmt.Errorf("%s is not a string, a number or a boolean, and has no list of values", name)
 		}
 		compiled, err := compileSchema(property)
 		if err != nil {
@@ -128,7 +128,7 @@ func (b *schemaBuilder) narrow(out, input map[string]any, p Parameter) error {
 	}
 	if p.Pattern != "" {
 		if !hasType(input, "string") {
-			return errors.New("pattern: the input is not text")
+			return errors.New("pattern: the input is not a string")
 		}
 		if module, ok := input["pattern"]; ok {
 			out["allOf"] = append(listOf(input["allOf"]), map[string]any{"pattern": module})

@@ -218,7 +218,7 @@ func TestSchemaRefuses(t *testing.T) {
 		{"sensitive output", name + "outputs = [\"password\"]\nconnection {\n message = outputs.password\n}", "the output password is sensitive"},
 		{"when of a value that is never", name + "parameter \"size\" {\n enum = [\"small\"]\n}\nparameter \"zones\" {\n when = { size = [\"smal\"] }\n}", "parameter zones: when: size is never \"smal\""},
 		{"when of a secret", name + "parameter \"secret\" {\n}\nparameter \"zones\" {\n when = { secret = [\"x\"] }\n}", "when: secret is sensitive"},
-		{"when of a list", name + "parameter \"zones\" {\n}\nparameter \"size\" {\n when = { zones = [\"x\"] }\n}", "when: zones is not text, a number or a boolean"},
+		{"when of a list", name + "parameter \"zones\" {\n}\nparameter \"size\" {\n when = { zones = [\"x\"] }\n}", "when: zones is not a string, a number or a boolean"},
 		{"when without a default", "parameter \"size\" {\n}\nparameter \"name\" {\n when = { size = [\"x\"] }\n}", "parameter name: when: requires a default"},
 		{"sensitive parameter", name + "parameter \"secret\" {\n}\nconnection {\n message = parameters.secret\n}", "the parameter secret is sensitive"},
 	}

@@ -83,7 +83,7 @@ func Files(dir string) ([]string, error) {
 		}
 	}
 	if len(names) > maxTemplateFiles {
-		return nil, fmt.Errorf("%s has %d files of templates, the limit is %d", dir, len(names), maxTemplateFiles)
+		return nil, fmt.Errorf("%s has %d template files, the limit is %d", dir, len(names), maxTemplateFiles)
 	}
 	return names, nil
 }
@@ -286,7 +286,7 @@ func (t *Templates) Pin(ctx context.Context, name, version string) (*template.En
 	pinned.Cause = ""
 	pinned.Behind = ""
 	if pinned.Schema, err = template.NewSchema(e.Template, module); err != nil {
-		return nil, badVersion("version %s of the module does not fit: %v", v, err)
+		return nil, badVersion("version %s of the module is not compatible with the template: %v", v, err)
 	}
 	return &pinned, nil
 }

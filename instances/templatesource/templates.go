@@ -212,7 +212,7 @@ func useOlder(ctx context.Context, c *catalog.Catalog, e *template.Entry, newest
 			e.Source = source
 			e.Schema = schema
 			e.Problem = ""
-			e.Behind = fmt.Sprintf("it stays at version %s of the module, since version %s does not fit: %v", v, newest, why)
+			e.Behind = fmt.Sprintf("it stays at version %s of the module, since version %s is not compatible with the template: %v", v, newest, why)
 			return e, false
 		}
 	}
@@ -314,7 +314,7 @@ func Described(d artifact.ModuleDescription, path string) (template.Module, erro
 	out := template.Module{Inputs: module.Inputs, Outputs: map[string]bool{}}
 	for _, o := range module.Outputs {
 		if o.Ephemeral {
-			return out, fmt.Errorf("the output %s is ephemeral, which both tools refuse in a root module, as a template's is", o.Name)
+			return out, fmt.Errorf("the output %s is ephemeral, which both tools refuse in a root module, such as that of a template", o.Name)
 		}
 		out.Outputs[o.Name] = o.Sensitive
 	}

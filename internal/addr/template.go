@@ -65,7 +65,7 @@ func (k layoutKind) validate(prefix string) error {
 		for i, t := range tokens {
 			switch {
 			case t.placeholder == "" && segmentRule().whyInvalid(t.literal) != "":
-				return syntaxError(what, k.template, "%q: placeholders stand alone between / or ., all else is a-z, 0-9, - and _", t.literal)
+				return syntaxError(what, k.template, "%q: placeholders must stand alone between / or ., and everything else must be a-z, 0-9, - or _", t.literal)
 			case t.placeholder == "prefix":
 				return syntaxError(what, k.template, "{prefix} must be the first segment")
 			case t.dotted && i != 0:

@@ -192,7 +192,7 @@ func (h *holder) reason(name string, isDir bool, at place) (string, error) {
 			return "", err
 		}
 		if ok && !h.isExampleValues(name) {
-			return "held back, contains values or secrets: " + r.source, nil
+			return "may contain values or secrets: " + r.source, nil
 		}
 		*h.by = *h.by || ok
 		private, err := privateKey(h.tree, name)
@@ -200,7 +200,7 @@ func (h *holder) reason(name string, isDir bool, at place) (string, error) {
 			return "", err
 		}
 		if private {
-			return "held back, private key", nil
+			return "private key", nil
 		}
 	}
 	reason := at.hides
@@ -209,7 +209,7 @@ func (h *holder) reason(name string, isDir bool, at place) (string, error) {
 		if !ok || err != nil {
 			return "", err
 		}
-		reason = "held back, ignored by git: " + r.source
+		reason = "ignored by git: " + r.source
 	}
 	if !isDir && h.isTracked(name) {
 		*h.by = true

@@ -136,7 +136,7 @@ func checkUploadedFile(body hcl.Body, name string, _ bool) error {
 			return diagnosticsError(diags)
 		}
 		for _, i := range inner.Blocks {
-			return atPosition(i.DefRange, errors.New("a run on the server cannot have a block \"encryption\": its key provider could run any program\nhint: remove it, since the server can encrypt the state; or ask its administrator to set tfe { allow_encryption = true }"))
+			return atPosition(i.DefRange, errors.New("a run on the server cannot have an \"encryption\" block: its key provider could run any program\nhint: remove it, since the server can encrypt the state; or ask its administrator to set tfe { allow_encryption = true }"))
 		}
 	}
 	return nil

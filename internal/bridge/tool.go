@@ -109,7 +109,7 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 	res, err := Run(ctx, o)
 	err = errors.Join(err, release())
 	if selecting && res.Code != 0 {
-		o.Warn("init was shown only the versions in " + modulelock.Name + "; for another one run `okara lock --modules --upgrade=CALL` before it, or init -upgrade")
+		o.Warn("init could select only the versions in " + modulelock.Name + "; for another one run `okara lock --modules --upgrade=CALL` before it, or init -upgrade")
 	}
 	if err == nil {
 		initialized(res.Code)
@@ -149,7 +149,7 @@ func (o *Options) selectModules(ctx context.Context, dir string, terraform bool)
 		skipped = append(skipped, err)
 	}
 	for _, err := range skipped {
-		o.Warn(fmt.Sprintf("the tool selects versions of modules by itself: %v", err))
+		o.Warn(fmt.Sprintf("locked module versions are not enforced, the tool selects versions itself: %v", err))
 	}
 	if selecting = err == nil && config != nil; selecting {
 		name := filepath.Join(temp, "modules.tfrc")

@@ -308,7 +308,7 @@ func (c *Blobs) fetch(ctx context.Context, b Blob, f *blobFetch, opener Opener) 
 	c.fetching -= f.size
 	switch {
 	case err != nil:
-		c.log.Warn("blob not kept", "repository", b.Repository, "digest", "sha256:"+b.Hex, "error", err)
+		c.log.Warn("blob not cached", "repository", b.Repository, "digest", "sha256:"+b.Hex, "error", err)
 	case f.spool != nil:
 		file := &blobFile{name: b.name(), size: f.size, used: time.Now()}
 		if info, err := os.Stat(c.path(file.name)); err == nil {

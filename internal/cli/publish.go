@@ -131,7 +131,7 @@ func HeldBack(hold *archive.HoldBack) (warnings []string) {
 	if more := len(hold.Held) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
-	return append(warnings, "held back: "+strings.Join(names, ", ")+"; --dry-run shows why, --include GLOB includes them")
+	return append(warnings, "skipped: "+strings.Join(names, ", ")+"; --dry-run shows why, --include GLOB includes them")
 }
 
 // PrintPublished prints the outcome of a publication, with its notes.
@@ -196,7 +196,7 @@ func conflictHint(c *depot.ConflictError) string {
 	case strings.HasPrefix(c.Offered, "protocols "):
 		return fmt.Sprintf("put the registry manifest next to the zips, or set --%s", strings.ReplaceAll(c.Stored, ", ", ","))
 	case c.Withdrawn != nil && c.Stored == "" && c.Duplicate == addr.Version{}:
-		hint = "okara yank --undo restores its content, unless the registry has collected it; new content needs a new version"
+		hint = "okara yank --undo restores its content, unless the registry has garbage-collected it; new content needs a new version"
 	}
 	if c.Next != (addr.Version{}) {
 		hint += fmt.Sprintf(", such as %s", c.Next)

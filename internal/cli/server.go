@@ -27,7 +27,7 @@ type ServerFlags struct {
 
 // Add gives a command the flags.
 func (s *ServerFlags) Add(f *pflag.FlagSet) {
-	f.StringVar(&s.URL, "server", "", "go through the front-end at this `URL` (OKARA_SERVER)")
+	f.StringVar(&s.URL, "server", "", "go through the okara server at this `URL` (OKARA_SERVER)")
 	f.StringVar(&s.TokenFile, "token-file", "", "`FILE` with the token for --server, - for standard input (OKARA_TOKEN)")
 	f.StringVar(&s.Audience, "audience", "", "audience `NAME` that the server expects in the token of a GitHub job; its URL by default")
 }

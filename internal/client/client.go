@@ -121,7 +121,7 @@ func (c *Client) authorize(r *http.Request) error {
 // logResponse omits query and headers, which may have tokens.
 func (c *Client) logResponse(_ retryablehttp.Logger, resp *http.Response) {
 	r := resp.Request
-	c.o.Logger.LogAttrs(r.Context(), slog.LevelDebug, "front-end request",
+	c.o.Logger.LogAttrs(r.Context(), slog.LevelDebug, "server request",
 		slog.String("method", r.Method), slog.String("url", plainURL(r.URL)), slog.Int("status", resp.StatusCode))
 }
 
@@ -206,7 +206,7 @@ func (c *Client) do(r *retryablehttp.Request, v any) (status int, err error) {
 		return resp.StatusCode, nil
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return 0, fmt.Errorf("%s %s: not a response of a front-end server: %w", r.Method, plainURL(r.URL), oci.ErrCorrupt)
+		return 0, fmt.Errorf("%s %s: not a response of an okara server: %w", r.Method, plainURL(r.URL), oci.ErrCorrupt)
 	}
 	return resp.StatusCode, nil
 }

@@ -79,10 +79,10 @@ func (t *through) RoundTrip(r *http.Request) (*http.Response, error) {
 	at := t.frontEndURL(r.URL)
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		return nil, oci.Unsupported("%s through a front-end", r.Method)
+		return nil, oci.Unsupported("%s through a server", r.Method)
 	case at != r.URL:
 	case r.Response == nil:
-		return refusalResponse(r, http.StatusNotFound, "the front-end server exposes the repository of one version only"), nil
+		return refusalResponse(r, http.StatusNotFound, "the server exposes the repository of one version only"), nil
 	default:
 		return t.fetchFromStorage(r)
 	}
@@ -118,16 +118,16 @@ func (t *through) fetchFromStorage(r *http.Request) (*http.Response, error) {
 	case err != nil:
 		return nil, err
 	case r.URL.Scheme != "https" && t.c.o.Server.Scheme == "https":
-		return nil, oci.Unsupported("the front-end redirects to an address without TLS")
+		return nil, oci.Unsupported("the server redirects to an address without TLS")
 	case token != "" && strings.Contains(r.URL.String(), token):
-		return nil, oci.Unsupported("the front-end redirects to an address with the token in it")
+		return nil, oci.Unsupported("the server redirects to an address with the token in it")
 	}
 	resp, err := t.base.RoundTrip(r)
 	if err != nil || resp.StatusCode < http.StatusBadRequest {
 		return resp, err
 	}
 	resp.Body.Close()
-	return refusalResponse(r, resp.StatusCode, "the storage that the front-end redirects to returned "+resp.Status), nil
+	return refusalResponse(r, resp.StatusCode, "the storage that the server redirects to returned "+resp.Status), nil
 }
 
 // refusalResponse returns a refusal in the form of registries.

@@ -202,7 +202,7 @@ func (d *dist) checkSignature(plan *ProviderPlan, o ProviderOptions) error {
 	sums := plan.metadata.ShasumsName
 	name := d.findFile(sums+".sig", sums+".gpgsig")
 	if name == "" && o.SignKey == nil {
-		return fmt.Errorf("no %s.sig and no key to make one: %w", sums, trust.ErrUnsigned)
+		return fmt.Errorf("no %s.sig and no key to create one: %w", sums, trust.ErrUnsigned)
 	}
 	var signature []byte
 	if name != "" {

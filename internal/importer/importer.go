@@ -173,7 +173,7 @@ func readOpenDepot(src []byte) (all []openDepot, err error) {
 		var doc openDepot
 		if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 			if ours && len(all) == 0 {
-				return nil, fmt.Errorf("resources are of okara.dev, not of OpenDepot: specify the group, as in kubectl get depots.%s -o yaml: %w", openGroup, oci.ErrNotFound)
+				return nil, fmt.Errorf("these are resources of okara.dev, not of OpenDepot: specify the group, as in kubectl get depots.%s -o yaml: %w", openGroup, oci.ErrNotFound)
 			}
 			return all, nil
 		} else if err != nil {

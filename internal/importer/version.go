@@ -72,7 +72,7 @@ func (im *kubeImport) moduleVersion(d openDepot, version string, o *kubeObject) 
 		return nil
 	}
 	if spec.Policy != "" {
-		o.noteComment("immutable: a Version by itself always is")
+		o.noteComment("immutable: a standalone Version always is")
 	}
 	return &kubeVersion{Address: spec.Address, Source: spec.Source, Version: version, Auth: spec.Auth}
 }
@@ -83,7 +83,7 @@ func (im *kubeImport) providerVersion(d openDepot, version string, o *kubeObject
 	p.History = nil
 	if p.SourceRepository != "" {
 		p.SourceRepository = ""
-		o.noteComment("sourceRepository: a Version by itself is not scanned; a Provider is")
+		o.noteComment("sourceRepository: a standalone Version is not scanned; a Provider is")
 	}
 	if d.Spec.OS != "" && d.Spec.Arch != "" {
 		p.OperatingSystems = []string{d.Spec.OS}

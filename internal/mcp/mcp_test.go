@@ -176,8 +176,8 @@ func checkTasks(t *testing.T, o office) {
 		"endpoints beside the network":          {{"module", `{"address":"net/vpc/aws"}`, `"submodules":["modules/endpoints"]`}, {"module", `{"address":"net/vpc/aws","path":"modules/endpoints"}`, `"okara.example.com/net/vpc/aws//modules/endpoints"`, `"input":"services","type":"set(string)","required":true`}},
 		"what does dns_record take?":            {{"provider_docs", `{"name":"dns_record","section":"argument"}`, "`zone` - (Required)", `"source":"okara.example.com/acme/dns"`}},
 		"a zone that exists":                    {{"provider_docs", `{"address":"acme/dns","filter":"zone"}`, `"list":["data.dns_zone"]`}, {"provider_docs", `{"address":"acme/dns","name":"data.dns_zone"}`, "Reads a zone"}},
-		"a name that is misspelt":               {{"module", `{"address":"net/vcp/aws"}`, "there is no module net/vcp/aws", "near it are net/vpc/aws"}, {"provider_docs", `{"address":"acme/dns","name":"dns_recrod"}`, "has no page", "dns_record"}},
-		"mistakes":                              {{"module", `{"address":"acme/dns"}`, "is not the address of a module"}, {"module", `{"adress":"x"}`, `unknown field "adress"`}, {"versions", `{"address":"net/eks/aws","page":9}`, "there is no page 9"}},
+		"a name that is misspelt":               {{"module", `{"address":"net/vcp/aws"}`, "module net/vcp/aws not found", "similar addresses: net/vpc/aws"}, {"provider_docs", `{"address":"acme/dns","name":"dns_recrod"}`, "has no page", "dns_record"}},
+		"mistakes":                              {{"module", `{"address":"acme/dns"}`, "is not the address of a module"}, {"module", `{"adress":"x"}`, `unknown field "adress"`}, {"versions", `{"address":"net/eks/aws","page":9}`, "page 9 not found"}},
 	} {
 		if len(calls) > 3 {
 			t.Errorf("%s takes %d calls", task, len(calls))
@@ -206,7 +206,7 @@ func checkRightsOfAssistant(t *testing.T, o office) {
 		{"module", `{"address":"data/secret/aws"}`}, {"versions", `{"address":"data/secret/aws"}`}, {"compare", `{"address":"data/secret/aws"}`},
 	} {
 		text, data := o.call(t, readerToken, c[0], c[1])
-		seen := strings.ReplaceAll(text+fmt.Sprint(data), "there is no module data/secret/aws, or this token", "")
+		seen := strings.ReplaceAll(text+fmt.Sprint(data), "module data/secret/aws not found, or this token", "")
 		if strings.Contains(seen, "data/secret") {
 			t.Errorf("%s %s: %s", c[0], c[1], text)
 		}

@@ -177,7 +177,7 @@ func (c versionsOf) chooseVersion(constraint string) (v addr.Version, err error)
 		v, ok = c.served.Highest(allow.Allows)
 	}
 	if !ok {
-		return v, &wrongError{c.Item.String() + " has no such version that is served; the newest is " + cmp.Or(c.newest, "withdrawn, as are all")}
+		return v, &wrongError{c.Item.String() + " has no such version; the newest is " + cmp.Or(c.newest, "withdrawn, as are all")}
 	}
 	return v, nil
 }
@@ -194,9 +194,9 @@ func unknownItem(ctx context.Context, s Source, it addr.Item) error {
 		return err
 	}
 	near := addressesOf(slices.Concat(found.Results, found.Near))
-	message := "there is no " + kind + " " + it.String() + ", or this token may not read it"
+	message := kind + " " + it.String() + " not found, or this token may not read it"
 	if len(near) > 0 {
-		message += "; near it are " + strings.Join(near, ", ")
+		message += "; similar addresses: " + strings.Join(near, ", ")
 	}
 	return &wrongError{message}
 }

@@ -154,7 +154,7 @@ func compareVersions(ctx context.Context, s Source, in compareIn) (out compareOu
 	if in.From != "" {
 		from, err = c.chooseVersion(in.From)
 	} else if !ok {
-		err = &wrongError{"there is no release before " + to.String()}
+		err = &wrongError{"no release before " + to.String()}
 	}
 	if err != nil {
 		return out, err
@@ -220,7 +220,7 @@ func showDocs(ctx context.Context, s Source, in docsIn) (out docsOut, err error)
 			return out, err
 		}
 		if len(found.Docs) == 0 {
-			return out, &wrongError{"no provider here has a page " + text.Excerpt(plain) + "; with address, its pages are listed"}
+			return out, &wrongError{"no provider has a page " + text.Excerpt(plain) + "; set address to list the pages of a provider"}
 		}
 		in.Address = found.Docs[0].Provider
 		in.Name = strings.TrimSuffix(in.Name, plain) + found.Docs[0].Name
@@ -252,7 +252,7 @@ func showDocs(ctx context.Context, s Source, in docsIn) (out docsOut, err error)
 		out.List, out.paged, err = fitPage(out, names, in.Page)
 		return out, err
 	case p == nil:
-		return out, &wrongError{"the documentation has no page " + text.Excerpt(in.Name) + "; near it are " + strings.Join(boundNames(names, maxLine), ", ")}
+		return out, &wrongError{"the documentation has no page " + text.Excerpt(in.Name) + "; similar names: " + strings.Join(boundNames(names, maxLine), ", ")}
 	}
 	out.Name = cleanLine(p.Name(c.Provider.Type), 150)
 	out.Kind = string(p.Kind)

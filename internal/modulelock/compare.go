@@ -123,7 +123,7 @@ func (f *File) CheckInstalled(in Files, dir, dataDir, hint string) error {
 	if m.New {
 		hint = "run `okara lock --modules`"
 	}
-	m.text = fmt.Sprintf("the installed modules are not those of %s:\n%s\nhint: %s", filepath.Join(dir, Name), strings.Join(lines, "\n"), hint)
+	m.text = fmt.Sprintf("the installed modules do not match %s:\n%s\nhint: %s", filepath.Join(dir, Name), strings.Join(lines, "\n"), hint)
 	return m
 }
 

@@ -60,7 +60,7 @@ func Parse(name string, src []byte) (*File, error) {
 	}
 	body, diags := syntax.ParseBody(src, name)
 	if diags.HasErrors() {
-		return nil, fmt.Errorf("reading the lock of modules: %w", syntax.Wrong(diags))
+		return nil, fmt.Errorf("reading the module lock file: %w", syntax.Wrong(diags))
 	}
 	if len(body.Blocks) > maxBlocks {
 		return nil, fmt.Errorf("%s has more than %d blocks", name, maxBlocks)
@@ -68,13 +68,13 @@ func Parse(name string, src []byte) (*File, error) {
 	f := &File{}
 	for _, b := range body.Blocks {
 		if err := f.addBlock(b); err != nil {
-			return nil, fmt.Errorf("reading the lock of modules: %w", syntax.WrongAt(b.DefRange(), err))
+			return nil, fmt.Errorf("reading the module lock file: %w", syntax.WrongAt(b.DefRange(), err))
 		}
 	}
 	f.sortBlocks()
 	for _, c := range f.Calls {
 		if f.findPackage(c.Source, c.Version) == nil {
-			return nil, fmt.Errorf("reading the lock of modules: %s has no package %q %q, which the call %q names", name, c.Source, c.Version, c.Path)
+			return nil, fmt.Errorf("reading the module lock file: %s has no package %q %q, which the call %q names", name, c.Source, c.Version, c.Path)
 		}
 	}
 	return f, nil
@@ -118,7 +118,7 @@ func (f *File) addBlock(b *hclsyntax.Block) error {
 		}
 		f.Calls = append(f.Calls, Call{Path: b.Labels[0], Source: word("package"), Version: word("version")})
 	default:
-		return errors.New(`expected a block package "SOURCE" "VERSION" or call "PATH"`)
+		return errors.New(`expected a package "SOURCE" "VERSION" or call "PATH" block`)
 	}
 	return nil
 }

@@ -343,7 +343,7 @@ func checkLink(root *os.Root, name string) error {
 	first, _, _ := strings.Cut(to, "/")
 	_, err = root.Stat(filepath.FromSlash(name)) // which other links may lead out
 	if filepath.IsAbs(target) || !filepath.IsLocal(to) || first == ".git" || first == ".hg" || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s is a link out of the package", name)
+		return fmt.Errorf("%s is a link to outside the package", name)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func TestLock(t *testing.T) {
 		"in a clone":       {rewrite(".terraform/modules/dns/zone", ".terraform/modules/dns/.git/zone"), "which is not hashed"},
 		"a commit":         {write("dns/.git/HEAD", "x"), ""},
 		"a link":           {link("main.tf", "dns/zone/link"), `module "dns"`},
-		"a link out":       {link("/etc/passwd", "dns/link"), "is a link out of the package"},
+		"a link out":       {link("/etc/passwd", "dns/link"), "is a link to outside the package"},
 		"a linked package": {link("net", "dns"), `module "dns"`},
 		"a copy":           {write("net.subnets/main.tf", "#"), `module "net.subnets"`},
 		"a call":           {rewrite(`"Key":"dns"`, `"Key":"own2"`), ""},

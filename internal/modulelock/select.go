@@ -167,7 +167,7 @@ func (s *selection) findServices(ctx context.Context, host string, config *hclsy
 	}
 	u := all[modulesService]
 	if u == nil {
-		return nil, fmt.Errorf("%s does not say where its modules are", host)
+		return nil, fmt.Errorf("%s has no module registry", host)
 	}
 	if !strings.HasSuffix(u.Path, "/") {
 		u.Path += "/"
@@ -312,7 +312,7 @@ func loginBlocks(file []byte) ([]byte, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(file))
 	if d.DisallowUnknownFields(); d.Decode(&logins) != nil {
-		return nil, errors.New("it is JSON, and has more than logins")
+		return nil, errors.New("it is in JSON, and contains more than credentials")
 	}
 	out := hclwrite.NewEmptyFile()
 	for host, values := range logins.Credentials {

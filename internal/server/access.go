@@ -159,7 +159,7 @@ func (o *Origins) requiredPolicies() (map[string]trust.Policy, error) {
 	all := map[string]trust.Policy{}
 	for _, r := range o.Require {
 		if _, ok := all[r.Kind]; ok {
-			return nil, syntax.WrongAt(r.Range, fmt.Errorf("duplicate block require %q", r.Kind))
+			return nil, syntax.WrongAt(r.Range, fmt.Errorf("duplicate require block %q", r.Kind))
 		}
 		policy, err := trust.PolicyFiles{OpenPGP: r.OpenPGP, Cosign: r.Cosign, Root: r.Root, Names: r.Names, Issuer: r.Issuer, Require: r.Checks, Block: r.Block}.Read()
 		if policy == nil {
@@ -217,7 +217,7 @@ func (in *Login) checkDirect(s *Settings) error {
 		return syntax.WrongAt(in.Range, errors.New("a direct login must not set client_secret_file, token_ttl or groups_claim, and not_before only for sessions (ui.client_id): the tools get their tokens from the issuer"))
 	}
 	if !s.acceptsIssuer(in.Issuer) {
-		return syntax.WrongAt(in.Range, fmt.Errorf("a direct login requires a block issuer %q, or its tokens would be refused", in.Issuer))
+		return syntax.WrongAt(in.Range, fmt.Errorf("a direct login requires an issuer block %q, or its tokens would be refused", in.Issuer))
 	}
 	return nil
 }

@@ -34,17 +34,17 @@ func (f *Front) serveMCP(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return &service.Error{Status: http.StatusUnsupportedMediaType, Text: "a message is application/json"}
+		return &service.Error{Status: http.StatusUnsupportedMediaType, Text: "the content type must be application/json"}
 	}
 	if v := r.Header.Get("MCP-Protocol-Version"); v != "" && !slices.Contains(mcp.Versions(), v) {
-		return &service.Error{Status: http.StatusBadRequest, Text: "this revision of the protocol is not supported; initialize names one that is"}
+		return &service.Error{Status: http.StatusBadRequest, Text: "this revision of the protocol is not supported; send initialize to negotiate one"}
 	}
 	if err := f.kit.OpenBody(r); err != nil {
 		return err
 	}
 	message, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mcp.MaxMessage))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: "a message has at most 64 KiB"}
+		return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: "the message is larger than 64 KiB"}
 	}
 	if err != nil {
 		return &service.Error{Status: http.StatusBadRequest, Text: "the message is incomplete"}

@@ -53,7 +53,7 @@ func (s *Settings) newOptions(env Env) (o Options, err error) {
 	o.certificate = s.TLS.Cert
 	o.certificateKey = s.TLS.Key
 	if s.Pass && s.Registry == "" {
-		return o, &syntax.SettingError{Err: errors.New("--pass-through needs a registry that knows the callers\nhint: specify it with --registry HOST[/PREFIX]")}
+		return o, &syntax.SettingError{Err: errors.New("--pass-through requires a registry that authenticates the callers\nhint: specify it with --registry HOST[/PREFIX]")}
 	}
 	if o.Access, err = s.accessPolicy(); err != nil {
 		return o, err

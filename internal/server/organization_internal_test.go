@@ -33,7 +33,7 @@ func readSettings(t *testing.T, text string) (*Settings, error) {
 func TestOrganizationRefused(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"no name of a state", `organization "Acme" {}`, `okara.hcl:1: state name "Acme"`},
-		{"twice", "organization \"acme\" {}\norganization \"acme\" {}", `okara.hcl:2: duplicate block organization "acme"`},
+		{"twice", "organization \"acme\" {}\norganization \"acme\" {}", `okara.hcl:2: duplicate organization block "acme"`},
 		{"reserved", "organization \"acme\" {\n  split = true\n}\norganization \"acme.eu\" {}", `okara.hcl:4: organization "acme.eu" is reserved for workspace "eu" of organization "acme"`},
 		{"reserved by a block behind", "organization \"acme.eu\" {}\norganization \"acme\" {\n  split = true\n}", `okara.hcl:1: organization "acme.eu" is reserved`},
 		{"reserved still", "organization \"acme\" {\n  split = false\n}\norganization \"acme.eu\" {\n  split = true\n}", `organization "acme.eu" is reserved`},

@@ -27,7 +27,7 @@ import (
 func (p *push) checkLock(mediaType string, manifest []byte) error {
 	if p != nil && p.blob && (p.known && !p.it.Versioned() || p.f.o.Layout.BelowState(p.repository)) {
 		p.grant.Record(p.repository, access.Change{Action: "delete", Digest: p.reference, Status: http.StatusConflict, At: p.at})
-		return refuseChange("what is stored here may need this blob", "delete what is not needed: the garbage collection then frees its blobs")
+		return refuseChange("stored content may use this blob", "delete the content that is no longer needed: garbage collection then frees its blobs")
 	}
 	if p == nil || p.repo == nil || !p.known || p.it.Kind != addr.KindState {
 		return nil

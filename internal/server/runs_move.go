@@ -60,7 +60,7 @@ func (m *mover) wait(ctx context.Context, organization string) error {
 	}
 	if slices.Contains(*m.undecided.Load(), organization) {
 		return &service.Error{Status: http.StatusConflict, Text: fmt.Sprintf("an earlier version kept settings and variables of runs of %q where anyone with write access to the states could change them\n"+
-			"hint: an administrator must set earlier_settings = %q or %q in the block tfe; the log of the server says what was found", organization, earlierMove, earlierIgnore)}
+			"hint: an administrator must set earlier_settings = %q or %q in the tfe block; the log of the server says what was found", organization, earlierMove, earlierIgnore)}
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func (m *mover) run(ctx context.Context) {
 			return
 		}
 		if log == m.f.o.Logger {
-			log.Error("runs are refused until the block tfe has earlier_settings = \"move\", which takes over what an earlier version kept among the states, or \"ignore\"", "organizations", undecided)
+			log.Error("runs are refused until the tfe block has earlier_settings = \"move\", which takes over what an earlier version kept among the states, or \"ignore\"", "organizations", undecided)
 			log = slog.New(slog.DiscardHandler)
 		}
 		_ = text.Wait(ctx, moveAsk) // ctx has ended

@@ -32,11 +32,11 @@ func (s *Settings) checkSessions() error {
 	case ui.SessionTTL.Value() > maxSession:
 		return syntax.WrongAt(ui.Range, fmt.Errorf("session_ttl %q is more than 30 days", string(ui.SessionTTL)))
 	case ui.TokenLogin && s.Login == nil:
-		return syntax.WrongAt(ui.Range, errors.New("token_login has no effect without a block login: users log in with a token already"))
+		return syntax.WrongAt(ui.Range, errors.New("token_login has no effect without a login block: users log in with a token already"))
 	case ui.SecretFile != "" && ui.ClientID == "":
 		return syntax.WrongAt(ui.Range, errors.New("client_secret_file requires client_id"))
 	case ui.ClientID != "" && !direct:
-		return syntax.WrongAt(ui.Range, errors.New("client_id is for a direct login; otherwise browsers log in as the client of the block login"))
+		return syntax.WrongAt(ui.Range, errors.New("client_id is for a direct login; otherwise browsers log in as the client of the login block"))
 	case ui.ClientID != "" && s.PublicURL == "":
 		return syntax.WrongAt(ui.Range, errors.New("client_id needs public_url, to which the issuer redirects browsers"))
 	}

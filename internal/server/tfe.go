@@ -299,7 +299,7 @@ func (c *Cloud) checkOrganizations(l addr.Layout) error {
 			return syntax.WrongAt(o.Range, err)
 		}
 		if seen[o.Name] {
-			return syntax.WrongAt(o.Range, fmt.Errorf("duplicate block organization %q", o.Name))
+			return syntax.WrongAt(o.Range, fmt.Errorf("duplicate organization block %q", o.Name))
 		}
 		seen[o.Name] = true
 		if of, workspace, split := l.SplitState(o.Name); split {

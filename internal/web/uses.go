@@ -128,7 +128,7 @@ func (p *usesPages) showMade(r *site.Request) (*site.Page, error) {
 		return nil, site.NotFound("state not found")
 	}
 	return &site.Page{
-		Template: "uses.html", Title: "Made of", Command: "okara state uses " + text.ShellWord(p.hosts.RegistryOf(r)+"/"+repository) + " -w " + text.ShellWord(workspace), Body: body,
+		Template: "uses.html", Title: "Modules and providers", Command: "okara state uses " + text.ShellWord(p.hosts.RegistryOf(r)+"/"+repository) + " -w " + text.ShellWord(workspace), Body: body,
 		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: name, Href: "states/" + site.EscapePath(name)}, {Text: text.Block(workspace), Href: "states/" + site.EscapePath(name+"/"+workspace)}},
 	}, nil
 }
@@ -140,7 +140,7 @@ func (p *usesPages) stateLinks(before func(*site.Request, string, string) []site
 			links = before(r, name, workspace)
 		}
 		if name != "" {
-			links = append(links, site.Link{Text: "Made of", Href: "states/" + site.EscapePath(name+"/"+workspace) + "/made-of"})
+			links = append(links, site.Link{Text: "Modules and providers", Href: "states/" + site.EscapePath(name+"/"+workspace) + "/made-of"})
 		}
 		return links
 	}

@@ -126,7 +126,7 @@ func (s *Server) forceUnlock(ctx context.Context, t target, id string) error {
 	if err := t.store.ForceUnlock(ctx, t.workspace, id); err != nil {
 		return err
 	}
-	s.o.Logger.Warn("lock ended by force", "state", t.name, "workspace", t.workspace, "lock", id)
+	s.o.Logger.Warn("lock removed by force-unlock", "state", t.name, "workspace", t.workspace, "lock", id)
 	s.noteChange(access.Change{Action: "force-unlock", Lock: id})
 	return nil
 }

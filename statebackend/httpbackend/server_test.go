@@ -360,7 +360,7 @@ func TestRefusedRequests(t *testing.T) {
 	good.want(http.StatusOK, "LOCK", "", lockBody("lock-1"))
 	good.want(http.StatusLocked, "UNLOCK", "", `{"ID":"lock-2"}`)
 	good.want(http.StatusOK, "UNLOCK", "", `{"ID":"lock-1"}`)
-	if ended := `"lock ended by force" state=app workspace=default lock=`; strings.Count(log.String(), ended) != 1 || !strings.Contains(log.String(), ended+"lock-1\n") {
+	if ended := `"lock removed by force-unlock" state=app workspace=default lock=`; strings.Count(log.String(), ended) != 1 || !strings.Contains(log.String(), ended+"lock-1\n") {
 		t.Errorf("the log says which locks were ended:\n%s", log.String())
 	}
 	good.wantState(stateOf("a", 1))

@@ -73,7 +73,7 @@ func knownErrors() []answered {
 		{statebackend.ErrRecord, http.StatusUnprocessableEntity, "invalid attribute"},
 		{statebackend.ErrReplica, http.StatusUnprocessableEntity, "the repository is a read-only copy"},
 		{statebackend.ErrUnsafe, http.StatusUnprocessableEntity, "locking is unsafe on this registry"},
-		{statebackend.ErrUnsealed, http.StatusUnprocessableEntity, "the stored state is not encrypted for this place"},
+		{statebackend.ErrUnsealed, http.StatusUnprocessableEntity, "the stored state is not encrypted for this location"},
 		{statebackend.ErrNotState, http.StatusUnprocessableEntity, "not a state"},
 		{oci.ErrRateLimited, http.StatusTooManyRequests, "too many requests"},
 		{oci.ErrUnavailable, http.StatusServiceUnavailable, "service unavailable"},

@@ -460,7 +460,7 @@ func (w *world) run(kind string, n int) {
 // had no answer, nor if the lock had ended, as another copy may have come before, nor if it names
 // the version that continues it.
 func isRefusal(answer string) bool {
-	return !strings.Contains(answer, repeatedNote) && !strings.Contains(answer, "lock ended") && !strings.Contains(answer, "from which version") && !strings.Contains(answer, "the next lock decides")
+	return !strings.Contains(answer, repeatedNote) && !strings.Contains(answer, "lock no longer held") && !strings.Contains(answer, "from which version") && !strings.Contains(answer, "the next lock decides")
 }
 
 const repeatedNote = "(an earlier request had no answer)"

@@ -65,7 +65,7 @@ func (s *stores) locateIn(ctx context.Context, p workspaceRef, records *statebac
 	}
 	if reserved, _ := s.gate.split(p.organization); !reserved {
 		if r := at.liveRecord(); r != nil && r.State == format.StateSplit { // it must not look like a workspace without a state
-			return located{}, newRefusal(http.StatusUnprocessableEntity, "the state is elsewhere", "the state of workspace %q is in a separate repository; set split in the block organization %q, to true or false", p, p.organization)
+			return located{}, newRefusal(http.StatusUnprocessableEntity, "the state is elsewhere", "the state of workspace %q is in a separate repository; set split in the organization block %q, to true or false", p, p.organization)
 		}
 		return at, nil
 	}

@@ -126,7 +126,7 @@ func (s workspaceWrites) allowMode(r *http.Request, p workspaceRef, b workspaceB
 		return err
 	}
 	if s.records.books.runs == nil {
-		return invalidError("execution-mode remote: this server executes no runs\nhint: set runs in the block tfe of its configuration, or leave the mode at local")
+		return invalidError("execution-mode remote: this server executes no runs\nhint: set runs in the tfe block of its configuration, or leave the mode at local")
 	}
 	return nil
 }

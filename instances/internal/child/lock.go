@@ -59,7 +59,7 @@ func takeLock(ctx context.Context, c *child) error {
 			patience *= 2
 		}
 		if time.Since(begin)+pause > patience {
-			return &stopError{lifecycle.Held, held.Error() + "; to end it: " + states.UnlockCommand(spec.Repository, spec.Workspace, held.Held.ID)}
+			return &stopError{lifecycle.Held, held.Error() + "; to remove it: " + states.UnlockCommand(spec.Repository, spec.Workspace, held.Held.ID)}
 		}
 		if err := text.Wait(ctx, pause); err != nil {
 			return err

@@ -223,7 +223,7 @@ type shownResource struct {
 func removeUpload(c *child) {
 	if file := sandbox.FindErrored(c.Order.Scratch); file != "" {
 		host, _ := os.Hostname() // without it the line still names the file
-		c.log.logLine("okara: host %s has a state that could not be stored in %s\nhint: copy it from there and push it: state push %s", host, file, sandbox.ErroredFile)
+		c.log.logLine("okara: host %s has a state that could not be stored in %s\nhint: copy it from there and push it: okara state push %s", host, file, sandbox.ErroredFile)
 		return
 	}
 	_ = c.dir.Clear() // on error it is removed with the folder of the attempt

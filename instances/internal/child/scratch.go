@@ -185,7 +185,7 @@ func sharePackages(ctx context.Context, c *child, dir string) {
 		})
 	}
 	if err != nil && ctx.Err() == nil {
-		c.log.logLine("okara: the tool fetches providers itself: %v", err)
+		c.log.logLine("okara: cached providers are not used, the tool downloads them itself: %v", err)
 	}
 }
 

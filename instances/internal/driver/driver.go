@@ -130,7 +130,7 @@ func (r *Driver) repeatEffect(ctx context.Context, e lifecycle.Effect) {
 			if err == nil || ctx.Err() != nil {
 				return
 			}
-			r.o.Logger.WarnContext(ctx, "instances: retrying an effect", "effect", e.Kind, "instance", e.Ref.ID, "error", err)
+			r.o.Logger.WarnContext(ctx, "instances: retrying an action", "effect", e.Kind, "instance", e.Ref.ID, "error", err)
 			if text.Wait(ctx, wait) != nil {
 				return
 			}

@@ -65,9 +65,9 @@ func newDocumentMetrics(view func(context.Context) (lifecycle.View, error)) docu
 		instances: desc("okara_instances", "Instances by template and phase.", "template", "phase"),
 		queue:     desc("okara_instance_queue", "Runs that wait in the queue."),
 		available: desc("okara_pool_available", "Members of a pool that can be claimed.", "template"),
-		paused:    desc("okara_pool_paused", "1 for a template whose instances are not created.", "template"),
+		paused:    desc("okara_pool_paused", "1 if no instances are created for the pool of a template.", "template"),
 		leader:    desc("okara_leader", "1 if this process is the leader."),
-		late:      desc("okara_expiry_lag_seconds", "Time since an instance expired whose destruction has not started, though nothing prevents it."),
+		late:      desc("okara_expiry_lag_seconds", "Time by which the destruction of an expired instance is late, if nothing prevents it."),
 	}
 }
 

@@ -285,7 +285,7 @@ func (l *Ledger) tryToLead(ctx context.Context) time.Duration {
 	case err != nil:
 		l.leader = ""
 		if l.refused == nil || l.refused.Error() != err.Error() {
-			l.o.Logger.WarnContext(ctx, "no leader here", "error", err)
+			l.o.Logger.WarnContext(ctx, "this server cannot become the leader", "error", err)
 		}
 		l.refused = err
 	}

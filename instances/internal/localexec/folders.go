@@ -113,7 +113,7 @@ func cleanErrored(l *Local, id string) error {
 		if total += e.size; total <= sandbox.MaxErrored {
 			continue
 		}
-		l.o.Logger.Warn("instances: removed a state that could not be stored: newer ones of its instance use the space", "file", e.file, "bytes", e.size)
+		l.o.Logger.Warn("instances: removed a state that could not be stored, to make room for newer ones of its instance", "file", e.file, "bytes", e.size)
 		errs = append(errs, sandbox.Remove(e.dir))
 	}
 	return errors.Join(errs...)

@@ -354,7 +354,7 @@ func (l *Local) Log(ctx context.Context, s run.Spec, h run.Handle, offset int64)
 		return nil, err
 	}
 	if offset < 0 {
-		return nil, errors.New("a log has no byte " + strconv.FormatInt(offset, 10))
+		return nil, errors.New("invalid offset in a log: " + strconv.FormatInt(offset, 10))
 	}
 	at, err := l.findDir(s, h)
 	if err != nil {

@@ -14,15 +14,15 @@ import (
 func thisMachine() (machine, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return machine{}, fmt.Errorf("reading the name of the host: %w", err)
+		return machine{}, fmt.Errorf("reading the host name: %w", err)
 	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return machine{}, fmt.Errorf("reading the id of the boot: %w", err)
+		return machine{}, fmt.Errorf("reading the boot ID: %w", err)
 	}
 	namespace, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {
-		return machine{}, fmt.Errorf("reading the namespace of process ids: %w", err)
+		return machine{}, fmt.Errorf("reading the PID namespace: %w", err)
 	}
 	namespace = strings.TrimSuffix(strings.TrimPrefix(namespace, "pid:["), "]")
 	return machine{Host: host, Boot: strings.TrimSpace(string(boot)), Namespace: namespace}, nil

@@ -76,7 +76,7 @@ func leaveKeys() error {
 	if err == nil || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
 		return nil
 	}
-	return fmt.Errorf("leaving the keys of the server: %w", err)
+	return fmt.Errorf("leaving the keyring of the server: %w", err)
 }
 
 // becomeUser changes to another user, without capabilities: none is left that any program

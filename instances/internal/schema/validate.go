@@ -113,7 +113,7 @@ func (s *Schema) checkChoices(v any, at []string, r *run) {
 func (s *Schema) checkCount(keyword, unit string, n int, at []string, r *run) {
 	r.left -= n / 16
 	if minimum, ok := s.counts["min"+keyword]; ok && int64(n) < minimum {
-		r.addProblem(at, fmt.Sprintf("has %d %s, at least %d", n, unit, minimum))
+		r.addProblem(at, fmt.Sprintf("has %d %s, at least %d required", n, unit, minimum))
 	}
 	if maximum, ok := s.counts["max"+keyword]; ok && int64(n) > maximum {
 		r.addProblem(at, fmt.Sprintf("has %d %s, the limit is %d", n, unit, maximum))

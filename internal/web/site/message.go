@@ -37,7 +37,7 @@ func (s *site) keepMessage(r *Request, m message) {
 	m.Expires = s.o.Now().Add(messageAge).Unix()
 	sealed, err := sessions.Keyring.Seal(messagePurpose, m)
 	if err != nil {
-		s.o.Kit.Log(r.Request).Error("message of a form not sealed", "error", err)
+		s.o.Kit.Log(r.Request).Error("message of a form not encrypted", "error", err)
 		return
 	}
 	r.SetCookie(sessions.Cookie(r.Request, messageCookie, sealed, messageAge))

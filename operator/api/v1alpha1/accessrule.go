@@ -49,7 +49,7 @@ type AccessRuleStatus struct {
 	// Generation that this status describes.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Ready, Reconciling and Stalled, as kstatus has them. Ready: the rule is in the file that okara serve reads.
+	// Ready, Reconciling and Stalled, as defined by kstatus. Ready: the rule is in the file that okara serve reads.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

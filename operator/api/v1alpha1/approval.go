@@ -86,7 +86,7 @@ type ApprovalStatus struct {
 	// Generation that this status describes.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Ready, Reconciling and Stalled, as kstatus has them. Ready: the decision was carried out. The reason is the result.
+	// Ready, Reconciling and Stalled, as defined by kstatus. Ready: the decision was carried out. The reason is the result.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

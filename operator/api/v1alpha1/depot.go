@@ -78,7 +78,7 @@ type DepotStatus struct {
 	// Generation that this status describes.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Ready, Reconciling and Stalled, as kstatus has them.
+	// Ready, Reconciling and Stalled, as defined by kstatus.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

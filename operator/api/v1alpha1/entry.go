@@ -47,7 +47,7 @@ type EntrySpec struct {
 	// Credential for the origin. Empty: it is read anonymously.
 	Auth *Auth `json:"auth,omitempty"`
 
-	// Scan versions before they are published, and hold back what the scan blocks.
+	// Scan versions before they are published, and do not publish those that the scan blocks.
 	Scan *ScanPolicy `json:"scan,omitempty"`
 
 	// Which new versions require approval.
@@ -56,7 +56,7 @@ type EntrySpec struct {
 
 // ScanPolicy configures scans. The scanner is set on the operator.
 type ScanPolicy struct {
-	// Lowest severity of findings that hold a version back. Empty: none do.
+	// Lowest severity of findings that block a version. Empty: none do.
 	// +kubebuilder:validation:Enum=Low;Medium;High;Critical
 	Block string `json:"block,omitempty"`
 
@@ -95,16 +95,16 @@ type ApprovalPolicy struct {
 	// +kubebuilder:validation:Enum=None;Version
 	Mode string `json:"mode"`
 
-	// Releases pass that change only the patch number of an existing release.
+	// Releases that change only the patch number of an existing release require no Approval.
 	Patch bool `json:"patch,omitempty"`
 
-	// Providers pass that are signed by one of these OpenPGP keys, each a key ID of at least 16 digits.
+	// Providers that are signed by one of these OpenPGP keys require no Approval. Each is a key ID of at least 16 digits.
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:items:MaxLength=64
 	// +listType=set
 	SignedBy []string `json:"signedBy,omitempty"`
 
-	// Versions pass that the operator has known for at least this long, such as 72h.
+	// Versions that the operator has known for at least this long, such as 72h, require no Approval.
 	OlderThan *Duration `json:"olderThan,omitempty"`
 }
 
@@ -154,7 +154,7 @@ type RunStatus struct {
 	// Generation that this status describes.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Ready, Reconciling and Stalled, as kstatus has them.
+	// Ready, Reconciling and Stalled, as defined by kstatus.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -100,7 +100,7 @@ type InstanceStatus struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Reason string `json:"reason,omitempty"`
 
-	// Ready, Reconciling and Stalled, as kstatus has them, and Waiting, Drifted, UpdateAvailable, ExpiresSoon, ExpiredProtected, AwaitingApproval.
+	// Ready, Reconciling and Stalled, as defined by kstatus, and Waiting, Drifted, UpdateAvailable, ExpiresSoon, ExpiredProtected, AwaitingApproval.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

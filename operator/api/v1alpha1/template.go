@@ -14,7 +14,7 @@ const (
 )
 
 // TemplateSpec is the template block of okara serve, field for field, and the chart of
-// FluxHelm. Texts of inputs and connection are expressions, as there.
+// FluxHelm. Strings in inputs and connection are expressions, as in okara serve.
 // +kubebuilder:validation:XValidation:rule="has(self.module) == (self.executor == 'FluxTerraform') && has(self.chart) == (self.executor == 'FluxHelm')",message="FluxTerraform requires module, FluxHelm requires chart"
 // +kubebuilder:validation:XValidation:rule="!has(self.pool) || !has(self.parameters) && self.approval.mode == 'None'",message="a pool excludes parameters and approval, since its members are created in advance"
 type TemplateSpec struct {
@@ -201,7 +201,7 @@ type TemplateTTL struct {
 	// +kubebuilder:validation:Maximum=10000
 	Extends int32 `json:"extends,omitempty"`
 
-	// How long an instance is kept that failed before it was ever ready.
+	// How long an instance that failed before it was ever ready is kept.
 	Failed Duration `json:"failed,omitempty"`
 
 	// What happens on expiry: Destroy the resources, or Keep them.
@@ -322,7 +322,7 @@ type TemplateStatus struct {
 	// Generation that this status describes.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Ready, Reconciling and Stalled, as kstatus has them. Ready: instances can be launched.
+	// Ready, Reconciling and Stalled, as defined by kstatus. Ready: instances can be launched.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -390,7 +390,7 @@ type PoolStatus struct {
 	// No instance is created for the pool before this time.
 	Backoff *metav1.Time `json:"backoff,omitempty"`
 
-	// Digests of what the runs of the newest instances are made of.
+	// Digests of the sources of the newest instances.
 	Revision string `json:"revision,omitempty"`
 }
 

@@ -58,7 +58,7 @@ func (s *runSite) addTo(f *pflag.FlagSet) {
 	f.StringVar(&s.network.Flux, "flux-namespace", "flux-system", "`NAMESPACE` of tofu-controller")
 	f.BoolVar(&s.network.None, "no-run-network-policy", false, "create no NetworkPolicy in the namespaces of runs, and delete those that were created")
 	f.StringVar(&s.egress, "run-egress", "", "`FILE` with additional egress rules for runs in YAML, as in spec.egress of a NetworkPolicy")
-	f.StringVar(&s.config, "config", "", "`FILE` in HCL with the blocks instances and quota, which the portal also reads")
+	f.StringVar(&s.config, "config", "", "`FILE` in HCL with the instances and quota blocks, which the portal also reads")
 	f.StringArrayVar(&s.users, "user-issuer", nil, "`PREFIX=ISSUER` that maps users of the cluster, named PREFIX and a subject, to that subject of the issuer at the portal, so users cannot approve their own requests (repeatable; https://ISSUER#SUBJECT is mapped by default)")
 	f.BoolVar(&s.unbounded, "unsafe-no-policies", false, "run modules even though no admission policy of the chart limits what this account may write: for trials only")
 	f.StringVar(&s.instances, "instances-namespace", instancesNamespace, "`NAMESPACE` of Templates and Instances")

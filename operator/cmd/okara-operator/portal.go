@@ -30,7 +30,7 @@ import (
 )
 
 const portalLong = `Serve the JSON API and the pages of templates and instances for the Templates and
-Instances of one namespace. User actions become objects, in the name of the user who is
+Instances of one namespace. User actions become objects, on behalf of the user who is
 logged in, and the operator carries them out. The portal needs no registry and reads no Secrets.
 
 --config names a file with the blocks of okara serve for access: tls, ui,

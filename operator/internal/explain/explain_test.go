@@ -115,7 +115,7 @@ Its last events:
   2m    Warning  DestroyFailed: destroying failed 5 times
 
 What to do:
-  fix what the message says, then
+  fix the problem in the message, then
   kubectl annotate vpc.apps.okara.dev/prod -n tenant-acme --overwrite okara.dev/requestedAt="$(date)"   # retry now
   or abandon it, which leaves its resources to you:
   kubectl annotate vpc.apps.okara.dev/prod -n tenant-acme okara.dev/abandon=prod

@@ -43,7 +43,7 @@ func helpOf(reason string) []string {
 	case v1alpha1.ReasonTooManyRules:
 		return []string{"kubectl get okrule -A --sort-by=.metadata.creationTimestamp"}
 	case v1alpha1.ReasonModuleMissing, v1alpha1.ReasonVersionMissing, v1alpha1.ReasonTargetMissing:
-		return []string{"publish what is missing, or change the constraint:", "okara list   # what there is", "kubectl edit {ref}{in}"}
+		return []string{"publish what is missing, or change the constraint:", "okara list   # what is published", "kubectl edit {ref}{in}"}
 	}
 	return helpOfRuns(reason)
 }
@@ -64,7 +64,7 @@ func helpOfRuns(reason string) []string {
 	case v1alpha1.ReasonNotVerified:
 		return []string{"sign the version with a key of module.verify.keys: okara sign"}
 	case v1alpha1.ReasonModuleTooLarge:
-		return []string{"leave files out with .terraformignore, and publish another version"}
+		return []string{"exclude files with .terraformignore, and publish another version"}
 	case v1alpha1.ReasonSchemaNarrowed, v1alpha1.ReasonObjectsExist:
 		return []string{"kubectl get {name} -A   # its objects"}
 	case v1alpha1.ReasonExecutorMissing:
@@ -73,7 +73,7 @@ func helpOfRuns(reason string) []string {
 		return []string{"fix the object that the message names, or revert the change of the definition"}
 	case v1alpha1.ReasonDestroyFailed:
 		return []string{
-			"fix what the message says, then", again,
+			"fix the problem in the message, then", again,
 			"or abandon it, which leaves its resources to you:", "kubectl annotate {ref}{in} " + v1alpha1.AnnotationAbandon + "={name}",
 		}
 	case v1alpha1.ReasonStateExists, v1alpha1.ReasonStateNotOwned:
@@ -81,7 +81,7 @@ func helpOfRuns(reason string) []string {
 	case v1alpha1.ReasonOutputsConflict:
 		return []string{"rename the Secret that the message names, or set outputs.secretName of the ModuleKind"}
 	case "StateLocked":
-		return []string{"okara state locks   # shows the holder", "an administrator ends it: kubectl annotate {ref}{in} " + v1alpha1.AnnotationUnlock + "=ID"}
+		return []string{"okara state locks   # shows the holder", "an administrator removes it: kubectl annotate {ref}{in} " + v1alpha1.AnnotationUnlock + "=ID"}
 	case "PlanGateMissing":
 		return []string{"start the operator with --plan-gate-address, or set operator.planGate.secret of the chart"}
 	}

@@ -180,7 +180,7 @@ func (r *resolver) resolveOlder(ctx context.Context, t *template.Template, older
 		ref.Version = v.Version
 		source, module, err := r.resolveModule(ctx, t, ref)
 		if err == nil {
-			return source, module, behind{fmt.Errorf("it stays at version %s of the module, since version %s does not fit: %w", source.Version, newest, why)}
+			return source, module, behind{fmt.Errorf("it stays at version %s of the module, since version %s is not compatible with the template: %w", source.Version, newest, why)}
 		}
 		if _, is := errors.AsType[invalid](err); !is && !errors.Is(err, oci.ErrNotFound) {
 			return source, module, err

@@ -28,7 +28,7 @@ func TestTemplateWhen(t *testing.T) {
 		t.Errorf("what does not count: %v", err)
 	}
 	o.Spec.Parameters[1].When = when("sizes", `"large"`)
-	if _, err := readTemplate(o, template.Known{}); err == nil || !strings.Contains(err.Error(), `parameter nodes: when: no parameter "sizes" before it`) {
+	if _, err := readTemplate(o, template.Known{}); err == nil || !strings.Contains(err.Error(), `parameter nodes: when: parameter "sizes" is not defined before it`) {
 		t.Errorf("a wrong name: %v", err)
 	}
 }

@@ -95,7 +95,7 @@ func (d *definitions) widenSchema(ctx context.Context, n now, crd *apiextensions
 		waits := crd.Annotations[annotationNarrowed] == narrowed
 		err := d.checkFits(ctx, n.kind)
 		if err == nil && waits {
-			err = &verdict.Problem{Reason: v1alpha1.ReasonSchemaNarrowed, Message: fmt.Sprintf("version %s did not fit existing objects when it was found; change spec.module.version to use it", n.found.Version)}
+			err = &verdict.Problem{Reason: v1alpha1.ReasonSchemaNarrowed, Message: fmt.Sprintf("version %s was not compatible with existing objects when it was found; change spec.module.version to use it", n.found.Version)}
 		}
 		if isProblem(err) && !waits {
 			metav1.SetMetaDataAnnotation(&crd.ObjectMeta, annotationNarrowed, narrowed)

@@ -94,7 +94,7 @@ func (s *Settings) login(p *access.Policy) (*access.Login, error) {
 	}
 	i := slices.IndexFunc(p.Issuers, func(i access.Issuer) bool { return i.URL == in.Issuer })
 	if i < 0 {
-		return nil, wrongAt(in.Range, "a direct login requires a block issuer %q, or its tokens would be refused", in.Issuer)
+		return nil, wrongAt(in.Range, "a direct login requires an issuer block %q, or its tokens would be refused", in.Issuer)
 	}
 	var err error
 	if p.NotBefore, err = syntax.Instant(in.Range, "not_before", in.NotBefore); err != nil {

@@ -213,7 +213,7 @@ func TestSettings(t *testing.T) {
 		"instances {\n config = { \"a b\" = \"c\" }\n}":                     "config:",
 		"quota \"a\" {}":                                                    "portal.hcl:1: quota \"a\": must have user, group or both, each at least 1",
 		"instances {\n connection { type = \"web\" }\n}":                    "portal.hcl:2: a connection of type web needs a url",
-		"instances {\n ttl {\n  default = \"8h\"\n  extend = \"2h\"\n }\n}": "portal.hcl:4: ttl: extend says by how much; extends, how many times, is missing",
+		"instances {\n ttl {\n  default = \"8h\"\n  extend = \"2h\"\n }\n}": "portal.hcl:4: ttl: extend requires extends, the number of extensions",
 		"instances {\n rate = -1\n}":                                        "portal.hcl:1: rate -1",
 		"quota \"a\" {\n user = 1\n}\nquota \"a\" {\n user = 2\n}":          "portal.hcl:4: quota \"a\": duplicate",
 		"instances {\n templates = \"here\"\n}":                             "portal.hcl:2: An argument named \"templates\" is not expected here",

@@ -98,7 +98,7 @@ func applyApproval(ctx context.Context, r *entries, e *entry, v *v1alpha1.Versio
 
 func publishApproved(ctx context.Context, r *entries, e *entry, v *v1alpha1.Version, a v1alpha1.ApprovalSpec) (v1alpha1.ApprovalStatus, error) {
 	if a.Decision == v1alpha1.DecisionReject {
-		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalRejected, Message: "the version stays held back"}, nil
+		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalRejected, Message: "the version stays on hold"}, nil
 	}
 	if a.Generation != 0 && a.Generation != v.Generation {
 		return staleStatus("it is for generation %d, but the Version is at %d: review it again", a.Generation, v.Generation), nil

@@ -145,7 +145,7 @@ func (f *found) verdict() verdict.Verdict {
 	}
 	v := verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonSynced, Message: "the registry has what the origin offers"}
 	if waiting > 0 {
-		v.Message = fmt.Sprintf("the registry has what the origin offers, except for versions that are held back: %d", waiting)
+		v.Message = fmt.Sprintf("the registry has what the origin offers, except for versions that are on hold: %d", waiting)
 	}
 	return v
 }

@@ -270,7 +270,7 @@ func describeVersion(ctx context.Context, r *entries, e *entry, f *found, v *v1a
 	case s.State == v1alpha1.StateDrift:
 		result = verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonDrift, Message: f.known[s.Version].Reason}
 	case s.State == v1alpha1.StateWaiting, s.State == v1alpha1.StateBlocked:
-		result = verdict.Verdict{Reason: v1alpha1.ReasonHeld, Message: cmp.Or(f.known[s.Version].Reason, "it is held back")}
+		result = verdict.Verdict{Reason: v1alpha1.ReasonHeld, Message: cmp.Or(f.known[s.Version].Reason, "it is on hold")}
 	case s.State == v1alpha1.StateUnknown:
 		result = verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonTargetMissing, Message: fmt.Sprintf("%s %s has no such version", e.kind, e.GetName())}
 		if v == e.Object {

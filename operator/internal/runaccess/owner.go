@@ -114,7 +114,7 @@ func (a *Access) endAbandoned(ctx context.Context, s *statebackend.Store, l *sta
 		return err
 	}
 	if err := s.ForceUnlock(ctx, r.Workspace, held.Info.ID); err != nil && !errors.Is(err, oci.ErrNotFound) {
-		return fmt.Errorf("ending the lock of an operator that was killed: %w", err)
+		return fmt.Errorf("removing the lock of an operator that was killed: %w", err)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func warningDiagnostic(err error) diag.Diagnostic {
 func splitMessage(err error) (summary, detail string) {
 	remedy := states.Remedy(err)
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok && e.Held.ID != "" {
-		remedy += "\nhint: this also ends the lock: terraform force-unlock " + text.ShellWord(e.Held.ID)
+		remedy += "\nhint: this also removes the lock: terraform force-unlock " + text.ShellWord(e.Held.ID)
 	}
 	if !strings.Contains(remedy, "\nhint: ") {
 		if h := hintOf(err); h != "" {

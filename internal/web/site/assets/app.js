@@ -284,15 +284,15 @@ function follow(box) {
     source.close();
     begin();
     if (document.querySelector("[data-live]")) {
-      say("It is over: " + clean(String(JSON.parse(e.data).result)));
+      say("Run ended: " + clean(String(JSON.parse(e.data).result)));
       renew();
       return;
     }
     if (document.activeElement === document.body) { location.reload(); return; }
     const link = document.createElement("a");
     link.href = location.href;
-    link.textContent = "Show how it stands now";
-    say("It is over: " + clean(String(JSON.parse(e.data).result)) + ". ");
+    link.textContent = "Show the current status";
+    say("Run ended: " + clean(String(JSON.parse(e.data).result)) + ". ");
     state.append(link);
   });
   source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) say("The log stopped updating. Reload the page."); });
