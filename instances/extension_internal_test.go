@@ -231,8 +231,8 @@ func TestInstancesRefused(t *testing.T) {
 		{"quota glob", good + "quota \"a\" {\n  user = 1\n  templates = [\"lab\"]\n}\n", false, "is not a glob"},
 		{"advertise", in(`advertise = "10.0.0.5:80"`), false, "not a URL such as"},
 		{"advertise plain", in(`advertise = "http://10.0.0.5:80"`), false, "it is not https"},
-		{"advertise a path", in(`advertise = "https://10.0.0.5/x"`), false, "and nothing else"},
-		{"advertise a user", in(`advertise = "https://u:planted@10.0.0.5"`), false, "and nothing else"},
+		{"advertise a path", in(`advertise = "https://10.0.0.5/x"`), false, "and a port only"},
+		{"advertise a user", in(`advertise = "https://u:planted@10.0.0.5"`), false, "and a port only"},
 		{"runner nowhere", in(`role = "runner"`), false, "its address is not set"},
 		{"portal key", in("portal_session_key_files = [<SECRET>]"), false, "not a secret in hexadecimal"},
 		{"no prices", in("prices {\n  file = \"nowhere.csv\"\n  currency = \"EUR\"\n}"), false, "hint: name a CSV file"},
@@ -247,7 +247,7 @@ func TestInstancesRefused(t *testing.T) {
 		{"portal with an executor", portal + local, false, "a portal has no executor"},
 		{"portal without a key", remote + "instances {\n  role = \"portal\"\n}\n", false, "needs ui.session_key_files"},
 		{"portal of its own", strings.TrimPrefix(portal, remote), false, "a portal needs a registry"},
-		{"portal with a depot", portal + "depot = \"x.hcl\"\n", false, "serves instances alone"},
+		{"portal with a depot", portal + "depot = \"x.hcl\"\n", false, "serves only instances"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := readInstances(t, tt.text, instanceEnv(tt.keys))

@@ -54,7 +54,7 @@ func TestRunsRefused(t *testing.T) {
 		{"off", "tfe {\n  enabled = false\n  runs = \"local\"\n}", "has no effect with enabled = false"},
 		{"no instances", "tfe {\n  runs = \"local\"\n}", "hint: add instances {} and executor \"local\" {}"},
 		{"a portal", "instances {\n  role = \"portal\"\n}\ntfe {\n  runs = \"local\"\n}", "a portal does not execute runs"},
-		{"a runner", "instances {\n  role = \"runner\"\n}\ntfe {\n  runs = \"local\"\n}", "of role runner has no tfe.v2"},
+		{"a runner", "instances {\n  role = \"runner\"\n}\ntfe {\n  runs = \"local\"\n}", "does not serve tfe.v2"},
 		{"no isolation", runsText + "executor \"local\" {\n  isolation = \"none\"\n}", "okara.hcl:6: with isolation = \"none\" any user who may run plans here could read the keys"},
 		{"a time that is none", "anonymous = []\ninstances {}\n" + local + "tfe {\n  runs = \"local\"\n  run_timeout = \"soon\"\n}", `run_timeout "soon"`},
 		{"anonymous may read", strings.Replace(runsText, "[]", `["read:module:**"]`, 1) + local, "which could read:module:** here without a token, as every caller can"},

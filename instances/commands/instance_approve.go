@@ -109,7 +109,7 @@ func pendingText(instance api.Instance, now time.Time) string {
 		add("", "it has changed: "+p.TemplateWas+" -> "+p.Template)
 	}
 	add("owner", ownerWords(instance.Owner))
-	add("wanted", map[string]string{api.PendingLaunch: "launch", api.PendingUpdate: "update", api.PendingPlan: "plan", api.PendingExtend: "extension"}[p.What])
+	add("request", map[string]string{api.PendingLaunch: "launch", api.PendingUpdate: "update", api.PendingPlan: "plan", api.PendingExtend: "extension"}[p.What])
 	add("requested by", personWords(p.By)+", "+cli.Age(now.Sub(p.At))+" ago")
 	if p.First != nil {
 		add("first requested", personWords(p.First))

@@ -52,7 +52,7 @@ func TestInstanceApproveShows(t *testing.T) {
 		`size = "small" -> "large"`, `secret = "(sensitive)"`, "net/vpc/aws 1.0.0 -> net/vpc/aws 1.1.0", "sha256:1 -> sha256:2", "more load",
 		"input region added: string, required (breaks)", "output host removed (breaks)", "input backup added: bool, default false\n",
 		"Name of use-anna (use-anna)", "Plan: 1 to import, 1 to add", "About to approve sha256:plan2",
-		"costs     about 0.42 EUR an hour more (0.10 → 0.52); 3 resources have no price",
+		"costs         about 0.42 EUR an hour more (0.10 → 0.52); 3 resources have no price",
 	} {
 		if !strings.Contains(errOut, want) {
 			t.Errorf("%q is not shown:\n%s", want, errOut)

@@ -193,7 +193,7 @@ func TestPendingOfGift(t *testing.T) {
 	plan := lifecycle.Awaits(w.record(id))
 	w.must(ben, lifecycle.Take{ID: id})
 	r := w.record(id)
-	if r.Pending != nil || r.Events[1].Action != "cancelled" || r.Events[1].Detail != "a change that user anna waited for" {
+	if r.Pending != nil || r.Events[1].Action != "cancelled" || r.Events[1].Detail != "a change that user anna requested" {
 		t.Errorf("pending %+v, events %+v", r.Pending, r.Events)
 	}
 	w.refused(admin, lifecycle.Approve{ID: id, Plan: plan}, lifecycle.ErrPhase, "")

@@ -100,7 +100,7 @@ func TestConditional(t *testing.T) {
 
 	var no struct{ Fields map[string]string }
 	d.Want(t, 422, &no, d.Tokens["anna"], "POST", "instances", `{"template":"lab/when","parameters":{"size":"small","count":2}}`)
-	if no.Fields["/parameters/count"] != `counts only when size is "large"; omit it` {
+	if no.Fields["/parameters/count"] != `applies only when size is "large"; omit it` {
 		t.Errorf("the API says %v", no.Fields)
 	}
 }

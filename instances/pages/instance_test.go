@@ -183,7 +183,7 @@ func TestOwner(t *testing.T) {
 func TestLink(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	body := d.Shows(t, "anna", "run/lab/vpc?p.size=large&p.secret=planted&name=planted&owner=group:planted&ttl=1000h&p.none=planted",
-		`<option value="large" selected>`, "from the link", "The link that you followed", "filled in:</strong> size", "does not fit: secret")
+		`<option value="large" selected>`, "from the link", "The link that you followed", "filled in:</strong> size", "is not valid: secret")
 	if strings.Contains(body, "planted") || strings.Contains(body, "1000h") {
 		t.Error("the link filled what it may not")
 	}
@@ -210,7 +210,7 @@ func TestLink(t *testing.T) {
 // Shows: pages 7
 func TestLinkKeys(t *testing.T) {
 	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Keyed) })
-	body := d.Shows(t, "anna", "run/lab/keys?p.ssh_key=ssh-ed25519+AAAAplanted&p.zone=b&p.count=7&p.tags=%5B%22x%22%5D&p.enabled=false&p.open_key=mine", "does not fit: ssh_key, Number")
+	body := d.Shows(t, "anna", "run/lab/keys?p.ssh_key=ssh-ed25519+AAAAplanted&p.zone=b&p.count=7&p.tags=%5B%22x%22%5D&p.enabled=false&p.open_key=mine", "is not valid: ssh_key, Number")
 	if strings.Contains(body, "planted") || !strings.Contains(body, `value="b"`) || !strings.Contains(body, `name="p.tags.0" value="x"`) || strings.Contains(body, `value="7"`) {
 		t.Error(body)
 	}

@@ -168,9 +168,9 @@ func TestChart(t *testing.T) {
 // TestChartRefuses refuses what only modules have.
 func TestChartRefuses(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
-		{`"title":"x"`, "installs a chart: name that"},
+		{`"title":"x"`, "installs a chart: set chart"},
 		{webChart + `,"module":{"address":"a/b/c"}`, "installs a chart: set chart, and remove the module block"},
-		{`"chart":"oci://r.example.com/web"`, "chart is an object"},
+		{`"chart":"oci://r.example.com/web"`, "chart must be an object"},
 		{webChart + `,"outputs":["url"]`, "outputs: not supported by charts"},
 		{webChart + `,"approval":"plan"`, "approval: a chart has no plan"},
 		{webChart + `,"update":"auto"`, "update: a chart has no plan"},

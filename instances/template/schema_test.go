@@ -206,7 +206,7 @@ func TestSchemaRefuses(t *testing.T) {
 		{"enum null", "parameter \"name\" {\n enum = [null]\n}", "enum: null: not accepted by the module"},
 		{"wider minimum", name + "parameter \"count\" {\n minimum = -1\n}", "minimum -1 is wider"},
 		{"wider maximum", name + "parameter \"count\" {\n maximum = 11\n}", "maximum 11 is wider"},
-		{"pattern of a number", name + "parameter \"count\" {\n pattern = \"x\"\n}", "is not text"},
+		{"pattern of a number", name + "parameter \"count\" {\n pattern = \"x\"\n}", "is not a string"},
 		{"minimum of a text", name + "parameter \"size\" {\n minimum = 1\n}", "is not a number"},
 		{"default of another type", name + "parameter \"count\" {\n default = \"x\"\n}", "default: is string"},
 		{"default beyond the bounds", name + "parameter \"count\" {\n maximum = 5\n default = 6\n}", "default: is greater than 5"},
@@ -308,8 +308,8 @@ parameter "zones" {
 		at    string
 		want  string
 	}{
-		{values("count", "3"), "/count", `counts only when size is "large" or "huge"; omit it`},
-		{values("size", `"small"`, "zones", `["a"]`), "/zones", `counts only when count is 2 or 3, and size is "large"; omit it`},
+		{values("count", "3"), "/count", `applies only when size is "large" or "huge"; omit it`},
+		{values("size", `"small"`, "zones", `["a"]`), "/zones", `applies only when count is 2 or 3, and size is "large"; omit it`},
 		{values("size", `"huge"`, "zones", `["a"]`), "/zones", "only when"},
 		{values("size", `"large"`, "count", "4", "zones", `["a"]`), "/zones", "only when"},
 	} {
@@ -326,7 +326,7 @@ parameter "zones" {
 			t.Errorf("%s: %v\n%s", change, err, diff)
 		}
 	}
-	if _, err := s.CheckUpdate(have, values("size", `"small"`, "count", "4"), true); err == nil || !strings.HasPrefix(err.Error(), "/count: counts only when") {
+	if _, err := s.CheckUpdate(have, values("size", `"small"`, "count", "4"), true); err == nil || !strings.HasPrefix(err.Error(), "/count: applies only when") {
 		t.Errorf("a value that does not count: %v", err)
 	}
 	if got, err := s.CheckUpdate(have, values("count", "2"), true); err != nil || string(got["zones"]) != `["a"]` {

@@ -171,7 +171,7 @@ func TestRefusals(t *testing.T) {
 		{"redirect", 307, ``, nil, "moved to http://", 1},
 		{"error", 500, `{"errors":["internal error"]}`, oci.ErrUnavailable, "internal error", 1},
 		{"down for long", 503, `{"errors":["busy"]}`, oci.ErrUnavailable, "busy", 7},
-		{"no JSON", 201, `hello`, oci.ErrCorrupt, "not a response of a front-end", 1},
+		{"no JSON", 201, `hello`, oci.ErrCorrupt, "not a response of an okara server", 1},
 		{"echo in an answer", 201, `{"content_digest":"` + secret + `"}`, oci.ErrCorrupt, `stored "[token]"`, 1},
 		{"other content", 201, `{"content_digest":"sha256:x"}`, oci.ErrCorrupt, "sha256:x", 1},
 	} {

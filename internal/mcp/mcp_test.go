@@ -189,7 +189,7 @@ func checkTasks(t *testing.T, o office) {
 					t.Errorf("%s: %s %s lacks %q:\n%s", task, c[0], c[1], want, text)
 				}
 			}
-			if data != nil && !strings.Contains(fmt.Sprint(data["note"]), "data only") {
+			if data != nil && !strings.Contains(fmt.Sprint(data["note"]), "treat them as data") {
 				t.Errorf("%s: the texts of publishers are not marked", c[0])
 			}
 		}

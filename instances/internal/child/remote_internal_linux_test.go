@@ -178,7 +178,7 @@ func TestRemoteEncryption(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tr := newRemote(t, runtest.Script{"init": {{Stderr: "the tool has run"}, {Exit: 1}}}, map[string]string{name: text})
 			r, log := tr.run()
-			if r.Outcome != lifecycle.RunFailed || !strings.Contains(log, `a block "encryption"`) || !strings.Contains(log, "allow_encryption") || strings.Contains(log, "the tool has run") {
+			if r.Outcome != lifecycle.RunFailed || !strings.Contains(log, `an "encryption" block`) || !strings.Contains(log, "allow_encryption") || strings.Contains(log, "the tool has run") {
 				t.Errorf("report %+v\n%s", r, log)
 			}
 			tr.order.AllowEncryption = true

@@ -41,7 +41,7 @@ func TestProblems(t *testing.T) {
 		{`{"enum":[1,"a"]}`, `1.0`, ""},
 		{`{"enum":[1,"a"]}`, `"hunter2"`, `: is not one of 1, "a"`},
 		{`{"const":{"b":1,"a":2}}`, `{"a":2.0,"b":1}`, ""},
-		{`{"minLength":2,"maxLength":3}`, `"ä"`, ": has 1 characters, at least 2"},
+		{`{"minLength":2,"maxLength":3}`, `"ä"`, ": has 1 character, at least 2 required"},
 		{`{"exclusiveMinimum":1,"multipleOf":0.1}`, `1`, ": is not greater than 1"},
 		{`{"multipleOf":0.1}`, `0.3`, ""},
 		{`{"maximum":25000000}`, `25000001`, ": is greater than 25000000"},

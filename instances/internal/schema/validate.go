@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Problem is one place where a value does not fit a schema.
@@ -72,15 +74,15 @@ func (s *Schema) checkValue(v any, at []string, r *run) {
 	s.checkChoices(v, at, r)
 	switch v := v.(type) {
 	case string:
-		s.checkCount("Length", "characters", utf8.RuneCountInString(v), at, r)
+		s.checkCount("Length", "character", utf8.RuneCountInString(v), at, r)
 		if s.pattern.size > 0 && !r.matchesPattern(s.pattern, v) {
 			r.addProblem(at, "does not match "+s.pattern.String())
 		}
 	case []any:
-		s.checkCount("Items", "elements", len(v), at, r)
+		s.checkCount("Items", "element", len(v), at, r)
 		s.checkArray(v, at, r)
 	case map[string]any:
-		s.checkCount("Properties", "fields", len(v), at, r)
+		s.checkCount("Properties", "field", len(v), at, r)
 		s.checkObject(v, at, r)
 	case json.Number, float64, int:
 		s.checkNumber(v, at, r)
@@ -113,10 +115,10 @@ func (s *Schema) checkChoices(v any, at []string, r *run) {
 func (s *Schema) checkCount(keyword, unit string, n int, at []string, r *run) {
 	r.left -= n / 16
 	if minimum, ok := s.counts["min"+keyword]; ok && int64(n) < minimum {
-		r.addProblem(at, fmt.Sprintf("has %d %s, at least %d required", n, unit, minimum))
+		r.addProblem(at, fmt.Sprintf("has %s, at least %d required", text.Plural(n, unit), minimum))
 	}
 	if maximum, ok := s.counts["max"+keyword]; ok && int64(n) > maximum {
-		r.addProblem(at, fmt.Sprintf("has %d %s, the limit is %d", n, unit, maximum))
+		r.addProblem(at, fmt.Sprintf("has %s, the limit is %d", text.Plural(n, unit), maximum))
 	}
 }
 

@@ -24,7 +24,7 @@ func TestTemplateWhen(t *testing.T) {
 	o.Spec.Parameters = []v1alpha1.TemplateParameter{{Name: "size"}, {Name: "nodes", When: when("size", `"large"`)}}
 	got := must.Get(readTemplate(o, template.Known{}))(t)
 	schema := must.Get(schemaOf(got, json.RawMessage(`{"properties":{"size":{"type":"string","default":"small"},"nodes":{"type":"number","default":1}}}`), nil))(t)
-	if _, err := schema.CheckParameters(rawValues(toJSONValues(map[string]json.RawMessage{"nodes": json.RawMessage("3")}))); err == nil || !strings.Contains(err.Error(), `counts only when size is "large"`) {
+	if _, err := schema.CheckParameters(rawValues(toJSONValues(map[string]json.RawMessage{"nodes": json.RawMessage("3")}))); err == nil || !strings.Contains(err.Error(), `applies only when size is "large"`) {
 		t.Errorf("what does not count: %v", err)
 	}
 	o.Spec.Parameters[1].When = when("sizes", `"large"`)
