@@ -122,7 +122,7 @@ func TestLaunchVersion(t *testing.T) {
 func TestTemplateBehind(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	d.Catalog.Change("lab/vpc", func(e *template.Entry) {
-		e.Behind = "it stays at version 1.0.0 of the module, since version 1.2.0 does not fit"
+		e.Behind = "it stays at version 1.0.0 of the module, since version 1.2.0 is not compatible with the template"
 	})
 	d.Shows(t, "admin", "templates/lab/vpc", "Its module has a newer version that is not compatible", "stays at version 1.0.0")
 	if body := d.Shows(t, "anna", "templates/lab/vpc", `href="./../../run/lab/vpc"`); strings.Contains(body, "1.2.0") {

@@ -66,8 +66,8 @@ func TestTemplateResolves(t *testing.T) {
 		ready         bool
 	}{
 		{published{{"1.4.0", ""}}, nil, "1.4.0", "version 1.4.0", true},
-		{published{{"1.5.0", "zone"}, {"1.4.0", ""}}, nil, "1.4.0", "it stays at version 1.4.0 of the module, since version 1.5.0 does not fit", true},
-		{published{{"1.6.0", "zone"}, {"1.5.0", "zone"}, {"1.4.0", ""}}, func() { o.Spec.Description = "newer" }, "1.4.0", "version 1.6.0 does not fit", true},
+		{published{{"1.5.0", "zone"}, {"1.4.0", ""}}, nil, "1.4.0", "it stays at version 1.4.0 of the module, since version 1.5.0 is not compatible", true},
+		{published{{"1.6.0", "zone"}, {"1.5.0", "zone"}, {"1.4.0", ""}}, func() { o.Spec.Description = "newer" }, "1.4.0", "version 1.6.0 is not compatible", true},
 		{published{{"1.7.0", ""}, {"1.6.0", "zone"}}, nil, "1.7.0", "version 1.7.0", true},
 		{published{{"1.7.0", ""}}, func() { o.Spec.Parameters[0].Name = "sizes" }, "1.7.0", "sizes", false},
 		{published{{"1.8.0", "zone"}, {"1.7.0", ""}}, func() {
@@ -93,7 +93,7 @@ func TestTemplateResolves(t *testing.T) {
 			t.Errorf("%v: version %s, %+v", step.published, o.Status.Version, is)
 		}
 		e := settings.templateEntry(o)
-		if (e.Problem == "") != step.ready || (e.Behind != "") != strings.Contains(is.Message, "does not fit") {
+		if (e.Problem == "") != step.ready || (e.Behind != "") != strings.Contains(is.Message, "is not compatible") {
 			t.Errorf("%v: problem %q, behind %q", step.published, e.Problem, e.Behind)
 		}
 		if o.Status.Versions[0].Version != step.version {
