@@ -63,8 +63,8 @@ func TestModuleLock(t *testing.T) {
 		{"no lock", "1.0.0", "", false, `"1.1.0"`},
 		{"no lock, required", "1.0.0", "", true, "the configuration has no .okara.lock.hcl, which this run requires hint: "},
 		{"locked", "1.0.0", lock, true, `"1.0.0"`},
-		{"other content", "1.0.0-x", lock, false, "the installed modules are not those of .okara.lock.hcl: module \"m\": okara.example/net/vpc/aws is installed as h1:"},
-		{"hostile lock", "1.0.0", "package \"a\" \"b\" {\n  hashes = [\"${file(\"/etc/passwd\")}\"]\n}\n", false, "reading the lock of modules: .okara.lock.hcl:1: hashes must be a constant"},
+		{"other content", "1.0.0-x", lock, false, "the installed modules do not match .okara.lock.hcl: module \"m\": okara.example/net/vpc/aws is installed as h1:"},
+		{"hostile lock", "1.0.0", "package \"a\" \"b\" {\n  hashes = [\"${file(\"/etc/passwd\")}\"]\n}\n", false, "reading the module lock file: .okara.lock.hcl:1: hashes must be a constant"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			served = text(c.served)
@@ -89,8 +89,8 @@ func TestRemoteModuleLock(t *testing.T) {
 	files := map[string]string{"main.tf": "module \"m\" {\n  source = \"okara.example/net/vpc/aws\"\n}\n", ".okara.lock.hcl": lockOf(t, "okara.example/net/vpc/aws", "1.0.0", "# text\n")}
 	for name, c := range map[string]struct{ more, want string }{
 		"the same":       {"", "planned\n"},
-		"a byte":         {"echo >> .terraform/modules/m/main.tf", "okara: failed: the installed modules are not those of .okara.lock.hcl: module \"m\": "},
-		"a link out":     {"ln -s ../../../../given .terraform/modules/m/x", "okara: failed: module \"m\" cannot be read, run init again: x is a link out of the package"},
+		"a byte":         {"echo >> .terraform/modules/m/main.tf", "okara: failed: the installed modules do not match .okara.lock.hcl: module \"m\": "},
+		"a link out":     {"ln -s ../../../../given .terraform/modules/m/x", "okara: failed: module \"m\" cannot be read, run init again: x is a link to outside the package"},
 		"a folder's":     {"mv .terraform/modules/m x && ln -s /proc/self/cwd .terraform/modules/m", "okara: failed: module \"m\" cannot be read, run init again: "},
 		"another record": {"sed -i s,modules/m,x, .terraform/modules/modules.json", "okara: failed: module \"m\" is read from .terraform/x, which is not in its package"},
 	} {
