@@ -123,7 +123,7 @@ func TestScheduleRefuses(t *testing.T) {
 			}
 		})
 	}
-	for body, want := range map[string]string{night: "executor flux-terraform does not stop and start", "require_module_lock = true": "executor flux-terraform does not read the lock"} {
+	for body, want := range map[string]string{night: "executor flux-terraform does not stop and start", "require_module_lock = true": "executor flux-terraform does not read the module lock"} {
 		_, err := template.Parse([]byte("template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n  executor = \"flux-terraform\"\n  "+body+"\n}\n"), "x.hcl", template.Known{Executors: []string{"flux-terraform"}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("an executor of a cluster: %v", err)
