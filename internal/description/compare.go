@@ -3,9 +3,11 @@
 package description
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -101,9 +103,14 @@ func CompareModules(before, now artifact.DescribedModule) []Difference {
 	add(kind{"provider", addedProvider, removedProvider, changedProvider}, partsOf(own(before.RequiredProviders), providerPart), partsOf(own(now.RequiredProviders), providerPart))
 	add(kind{"input", addedInput, alwaysHas(Breaks), changedInput}, partsOf(before.Variables(), inputPart), partsOf(now.Variables(), inputPart))
 	add(kind{"output", alwaysHas(New), alwaysHas(Breaks), changedOutput}, partsOf(before.Outputs, outputPart), partsOf(now.Outputs, outputPart))
-	for mode, k := range map[string]kind{"managed": {"resource", alwaysHas(New), alwaysHas(MayBreak), nil}, "data": {"data source", alwaysHas(New), alwaysHas(New), nil}} {
+	moved := func(part, part) string { return New }
+	for mode, k := range map[string]kind{"managed": {"resource", alwaysHas(New), alwaysHas(MayBreak), moved}, "data": {"data source", alwaysHas(New), alwaysHas(New), nil}} {
 		other := func(r artifact.DescribedResource) bool { return r.Mode != mode }
-		add(k, partsOf(slices.DeleteFunc(slices.Clone(before.Resources), other), resourcePart), partsOf(slices.DeleteFunc(slices.Clone(now.Resources), other), resourcePart))
+		was, is := partsOf(slices.DeleteFunc(slices.Clone(before.Resources), other), resourcePart), partsOf(slices.DeleteFunc(slices.Clone(now.Resources), other), resourcePart)
+		if mode == "managed" {
+			joinMoved(was, is, now.Moved)
+		}
+		add(k, was, is)
 	}
 	sortDifferences(all)
 	return all
@@ -184,6 +191,26 @@ func partsOf[T any](all []T, of func(T) (string, part)) map[string]part {
 }
 
 func submodulePart(m artifact.DescribedModule) (string, part) { return m.Path, part{} }
+
+// joinMoved makes one part of a resource and of what moved blocks make of it.
+func joinMoved(before, now map[string]part, all []artifact.DescribedMove) {
+	to := map[string]string{}
+	for _, m := range all {
+		to[m.From] = m.To
+	}
+	for _, from := range slices.Sorted(maps.Keys(before)) {
+		at := from
+		for range all { // of one version after the other
+			if _, ok := now[at]; !ok && to[at] != "" {
+				at = to[at]
+			}
+		}
+		if _, taken := before[at]; !taken {
+			delete(before, from)
+			before[at], now[at] = part{text: from}, part{text: at}
+		}
+	}
+}
 
 func resourcePart(r artifact.DescribedResource) (string, part) { return r.Type + "." + r.Name, part{} }
 
@@ -433,7 +460,7 @@ func TypeLine(source string) string {
 		if t.Type == hclsyntax.TokenComment || t.Type == hclsyntax.TokenNewline {
 			plain.WriteString(source[end:t.Range.Start.Byte] + " ")
 			end = t.Range.End.Byte
-			isNext = true
+			isNext = isNext || bytes.HasSuffix(t.Bytes, []byte("\n"))
 			continue
 		}
 		if isNext && len(open) > 0 && open[len(open)-1] == hclsyntax.TokenOBrace && last != hclsyntax.TokenOBrace && last != hclsyntax.TokenComma && t.Type != hclsyntax.TokenCBrace {

@@ -84,6 +84,9 @@ func rulesOfCompare() []rule {
 		{"a minimum of the tool is added", "", tool(">= 1.0"), may, ""},
 		{"a tool of a language block", "", "language {\n compatible_with {\n  opentofu = \">= 1.12\"\n }\n}\n", may, ">= 1.12"},
 		{"a resource is removed", "resource \"null_resource\" \"a\" {}\n", "data \"null_data_source\" \"b\" {}\n", may, ""},
+		{"a resource is renamed by a moved block", "resource \"null_resource\" \"a\" {}\n", "resource \"null_resource\" \"b\" {}\nmoved {\n from = null_resource.a\n to = null_resource.old\n}\nmoved {\n from = null_resource.old\n to = null_resource.b\n}\n", isNew, "null_resource.a → null_resource.b"},
+		{"a resource is moved into a module", "resource \"terraform_data\" \"a\" {}\n", "module \"m\" {\n source = \"./modules/x\"\n}\nmoved {\n from = terraform_data.a\n to = module.m.terraform_data.a\n}\n-- modules/x/main.tf --\nresource \"terraform_data\" \"a\" {}\n", isNew, "terraform_data.a → module.m.terraform_data.a"},
+		{"one instance of a resource is moved, and the resource removed", "resource \"null_resource\" \"a\" {}\n", "resource \"null_resource\" \"b\" {}\nmoved {\n from = null_resource.a[0]\n to = null_resource.b\n}\n", may, ""},
 		{"a resource is added", "data \"null_data_source\" \"a\" {}\n", "data \"null_data_source\" \"a\" {}\nresource \"null_resource\" \"a\" {}\n", isNew, ""},
 		{"a submodule is removed", "-- modules/x/main.tf --\n" + input(""), "", breaks, ""},
 		{"a submodule is added", "", "-- modules/x/main.tf --\n" + input(""), isNew, ""},
@@ -116,6 +119,19 @@ func TestCompareRules(t *testing.T) {
 		if row := fmt.Sprintf("| %s | %s |\n", r.what, effect); !strings.Contains(string(page), row) {
 			t.Errorf("the page lacks the row %s", row)
 		}
+	}
+}
+
+// TestTypeLine: a type on one line, without its comments.
+func TestTypeLine(t *testing.T) {
+	for source, want := range map[string]string{
+		"object({\n a = /* first */ string // one\n # alone\n b = string, /* x */ c = number /* y\n z */ \n})": "object({ a = string, b = string, c = number })",
+		"map( # of names\n list(/* all */ string))":                                                            "map(list(string))",
+		"object({ a = optional(string, \"# no\") /* end */ })":                                                 "object({ a = optional(string, \"# no\") })",
+		"object({\n  a = object({ // inner\n    b = string\n    c = bool })\n  # last\n})":                     "object({ a = object({ b = string, c = bool }) })",
+		"tuple([string, # one\n  number /* two */, bool])":                                                     "tuple([string, number, bool])",
+	} {
+		must.Equal(t, source, description.TypeLine(source), want)
 	}
 }
 

@@ -75,6 +75,7 @@ func (v *Module) describeFolder(root, dir string, d *artifact.ModuleDescription)
 		RequiredVersion: m.RequiredCore,
 		CompatibleWith:  read.tools,
 		OnlyFor:         read.onlyFor,
+		Moved:           read.moved,
 	}
 	if dir != root {
 		out.Path = strings.TrimPrefix(dir, root+"/")

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/terraform-config-inspect/tfconfig"
 
 	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // maxConfiguration bounds one parsed file, in bytes.
@@ -30,6 +31,7 @@ type folder struct {
 	outputs  map[string]outputFlags
 	tools    map[string]string // versions of the tools in compatible_with, by tool
 	onlyFor  map[string]string // what the other tool refuses, by tool
+	moved    []artifact.DescribedMove
 	backend  string            // type of the first backend or cloud block; "" for none
 	at       string            // file and line of it
 	problems hcl.Diagnostics   // what no client can load
@@ -185,6 +187,11 @@ func (f *folder) readBlocks(blocks hcl.Blocks) {
 		switch b.Type {
 		case "module":
 			f.readCall(b)
+		case "moved":
+			m := artifact.DescribedMove{From: addressIn(b, "from"), To: addressIn(b, "to")}
+			if m.From != "" && m.To != "" && len(f.moved) < maxMoved {
+				f.moved = append(f.moved, m)
+			}
 		case "check", "terraform":
 			content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
 				{Type: "data", LabelNames: []string{"type", "name"}}, {Type: "backend", LabelNames: []string{"type"}},
@@ -210,6 +217,30 @@ func (f *folder) readBlocks(blocks hcl.Blocks) {
 			}
 		}
 	}
+}
+
+// maxMoved bounds the moved blocks of a folder that are described.
+const maxMoved = 200
+
+// addressIn returns the address in an argument; "": there is none, or one of a single instance.
+func addressIn(b *hcl.Block, name string) string {
+	a, ok := attributesOf(b)[name]
+	if !ok {
+		return ""
+	}
+	steps, diags := hcl.AbsTraversalForExpr(a.Expr)
+	if diags.HasErrors() {
+		return ""
+	}
+	at := steps.RootName()
+	for _, s := range steps[1:] {
+		attribute, ok := s.(hcl.TraverseAttr)
+		if !ok {
+			return ""
+		}
+		at += "." + attribute.Name
+	}
+	return at
 }
 
 // noteTool notes what OpenTofu 1.12 or Terraform 1.16 refuses.
@@ -242,7 +273,7 @@ func (f *folder) noteTool(b *hcl.Block) {
 // attributesOf returns the arguments of a block that are read here.
 func attributesOf(b *hcl.Block) hcl.Attributes {
 	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{
-		{Name: "source"}, {Name: "version"}, {Name: "provider"}, {Name: "type"}, {Name: "default"}, {Name: "count"}, {Name: "for_each"}, {Name: "required_version"},
+		{Name: "source"}, {Name: "version"}, {Name: "provider"}, {Name: "type"}, {Name: "default"}, {Name: "count"}, {Name: "for_each"}, {Name: "required_version"}, {Name: "from"}, {Name: "to"},
 	}})
 	return content.Attributes
 }

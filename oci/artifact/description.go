@@ -42,6 +42,7 @@ type DescribedModule struct {
 	RequiredProviders []DescribedProvider `json:"requiredProviders,omitempty"`
 	Resources         []DescribedResource `json:"resources,omitempty"`
 	ModuleCalls       []DescribedCall     `json:"moduleCalls,omitempty"`
+	Moved             []DescribedMove     `json:"moved,omitempty"`
 }
 
 // DescribedReadme is a readme as Markdown source.
@@ -79,6 +80,12 @@ type DescribedResource struct {
 	Mode string `json:"mode"`
 	Type string `json:"type"`
 	Name string `json:"name"`
+}
+
+// DescribedMove is a moved block without indices: the address before, and now.
+type DescribedMove struct {
+	From string `json:"from"`
+	To   string `json:"to"`
 }
 
 // DescribedCall is a module block.
