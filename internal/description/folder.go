@@ -32,10 +32,10 @@ type folder struct {
 	tools    map[string]string // versions of the tools in compatible_with, by tool
 	onlyFor  map[string]string // what the other tool refuses, by tool
 	moved    []artifact.DescribedMove
-	backend  string            // type of the first backend or cloud block; "" for none
-	at       string            // file and line of it
-	problems hcl.Diagnostics   // what no client can load
-	failing  hcl.Diagnostics   // what else fails at every init
+	backend  string          // type of the first backend or cloud block; "" for none
+	at       string          // file and line of it
+	problems hcl.Diagnostics // what no client can load
+	failing  hcl.Diagnostics // what else fails at every init
 }
 
 type parsedFile struct {

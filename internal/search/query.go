@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/seed-141914ff/okara/internal/addr"
 )
 
 // Bounds of a query.
@@ -39,6 +41,8 @@ type Query struct {
 	Sort         string // "": by relevance
 	Page         int    // from 1
 
+	Version addr.Version // that the text names beside words; zero: none
+
 	terms []string
 }
 
@@ -50,6 +54,7 @@ func ParseQuery(v url.Values) (Query, error) {
 		Signed: v.Get("signed") == "yes", Scan: v.Get("scan"), Undeprecated: v.Get("deprecated") == "no", Sort: v.Get("sort"), Page: 1,
 	}
 	q.terms = strings.Fields(strings.ToLower(q.Text))
+	q.cutVersion()
 	if len(q.Text) > maxQuery || !utf8.ValidString(q.Text) || len(q.terms) > maxTerms {
 		return q, fmt.Errorf("a query must have at most %d words and %d bytes", maxTerms, maxQuery)
 	}
@@ -75,6 +80,25 @@ func ParseQuery(v url.Values) (Query, error) {
 		q.Page = n
 	}
 	return q, nil
+}
+
+// cutVersion takes a version out of the terms, as in vpc aws 6.6.0 and net/vpc/aws@6.6.0: items are
+// found by the other words, and which of them have it is known only from their lists.
+func (q *Query) cutVersion() {
+	for i, word := range strings.Fields(q.Text) {
+		at := strings.LastIndexAny(word, "@/")
+		v, err := addr.ParseVersion(word[at+1:])
+		if err != nil || at < 1 && len(q.terms) == 1 {
+			continue
+		}
+		q.Version = v
+		if q.terms = slices.Clone(q.terms); at > 0 {
+			q.terms[i] = strings.ToLower(word[:at])
+		} else {
+			q.terms = slices.Delete(q.terms, i, i+1)
+		}
+		return
+	}
 }
 
 func (q *Query) passesFilters(e *Entry) bool {

@@ -80,7 +80,7 @@ const maxDocPages = 8
 // DocPages returns the pages of documentation of providers among the entries that a query names:
 // all of a name, or its end.
 func (q Query) DocPages(found []*Entry) (pages []DocPage) {
-	words := strings.Join(strings.FieldsFunc(strings.ToLower(q.Text), IsBreak), "_")
+	words := strings.Join(strings.FieldsFunc(strings.Join(q.terms, " "), IsBreak), "_")
 	for _, e := range found {
 		if words == "" || e.Kind != addr.KindProvider && e.Kind != addr.KindMirror {
 			continue

@@ -94,6 +94,12 @@ func TestSearchIndex(t *testing.T) {
 }
 
 func TestParseQuery(t *testing.T) {
+	for text, want := range map[string]string{"vpc+6.6.0": "6.6.0", "vpc/aws@v6.6.0-RC.1": "6.6.0-RC.1", "a/b/c/1.0.0": "1.0.0", "6.6.0": "", "@6.6.0": "", "vpc+6.6": "", "vpc+6": ""} {
+		must.Equal(t, text, query(t, "q="+text).Version.String(), want)
+	}
+	if docs := query(t, "q=dns_record+1.2.3").DocPages([]*search.Entry{{Kind: "provider", Address: "acme/dns", Resources: []string{"dns_record"}}}); len(docs) != 1 {
+		t.Errorf("pages of documentation: %v", docs)
+	}
 	for _, bad := range []string{"q=" + strings.Repeat("a", 201), "q=a+b+c+d+e+f+g+h+i", "q=%ff", "kind=state", "scan=clean", "sort=x", "page=0", "page=101", "page=x", "signed=no", "deprecated=yes"} {
 		v := must.Get(url.ParseQuery(bad))(t)
 		if _, err := search.ParseQuery(v); err == nil {
@@ -259,7 +265,8 @@ func TestQueries(t *testing.T) {
 		"S3": "terraform-aws-modules/s3-bucket/aws", "aws_s3_bucket": "terraform-aws-modules/s3-bucket/aws", "buckets": "terraform-aws-modules/s3-bucket/aws",
 		"vcp": "terraform-aws-modules/vpc/aws", "vpc": "terraform-aws-modules/vpc/aws", "aws vpc": "terraform-aws-modules/vpc/aws", "nat gateway": "terraform-aws-modules/vpc/aws", "private-subnets": "terraform-aws-modules/vpc/aws",
 		"terraform-aws-vpc": "terraform-aws-modules/vpc/aws", "okara.test/terraform-aws-modules/vpc/aws": "terraform-aws-modules/vpc/aws", "oci://okara.test:5000/terraform-aws-modules/vpc/aws//modules/x?tag=1.0.0": "terraform-aws-modules/vpc/aws",
-		"git::https://github.com/terraform-aws-modules/terraform-aws-vpc.git?ref=v6.0.0": "terraform-aws-modules/vpc/aws", "github.com/cloudposse/terraform-null-label": "cloudposse/label/null", "endpoints": "terraform-aws-modules/vpc/aws", "bukcet": "terraform-aws-modules/s3-bucket/aws",
+		"git::https://github.com/terraform-aws-modules/terraform-aws-vpc.git?ref=v6.0.0": "terraform-aws-modules/vpc/aws", "github.com/cloudposse/terraform-null-label": "cloudposse/label/null", "endpoints": "terraform-aws-modules/vpc/aws",
+		"vpc aws 6.6.0": "terraform-aws-modules/vpc/aws", "v6.6.0 vpc": "terraform-aws-modules/vpc/aws", "terraform-aws-modules/vpc/aws@6.6.0-RC.1": "terraform-aws-modules/vpc/aws", "okara.test/terraform-aws-modules/vpc/aws/6.6.0": "terraform-aws-modules/vpc/aws", "random_password 3.7.2": random.Address, "bukcet": "terraform-aws-modules/s3-bucket/aws",
 		"qeueu": "app/queue/aws", "sqs queue": "app/queue/aws", "virtual machine": "lab/vm", "Virtual machines": "lab/vm", "kubernetes": "lab/cluster",
 	} {
 		found := v.Search(query(t, url.Values{"q": {text}}.Encode()), nil)

@@ -38,6 +38,8 @@ func faultsOfCatalog() []fault {
 		{what: "search: plural", path: "search?q=Upgrades", shows: list("net/upgrade/aws")},
 		{what: "search: two letters exchanged", path: "search?q=vcp", shows: list("Did you mean", "net/vpc/aws")},
 		{what: "search: a source with its host", path: "search?q=okara.example.com/net/upgrade/aws", shows: list("1 found", "net/upgrade/aws")},
+		{what: "search: a version", path: "search?q=network+aws+1.9.0", shows: list("net/network/aws", "1.9.0"), lacks: list("net/network/aws module\n\n2.3.1"), script: `document.querySelector(".items a").getAttribute("href")`, is: "./modules/net/network/aws/1.9.0"},
+		{what: "search: a version that it lacks", path: "search?q=net/upgrade/aws@6.7.0", shows: list("net/upgrade/aws", "It has no version 6.7.0", "6.6.0")},
 		{what: "README: rendered, with all that GitHub knows", path: upgrade, lacks: list("[!WARNING]", ":rocket:", "[^1]", "as it was written"),
 			shows: list("Warning\n", "Read this first.", "It is fast.", "In the middle", "Mermaid diagram, as text", "okara.example.com/net/upgrade/aws", "on this server", "Of all networks.", "examples/complete")},
 		{what: "README: align", path: upgrade, script: `getComputedStyle([...document.querySelectorAll("article h3")].find((e) => e.textContent.includes("middle"))).textAlign`, is: "center"},

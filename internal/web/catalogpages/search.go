@@ -116,6 +116,7 @@ type resultRow struct {
 	Marks       []site.Mark
 	Why         string // where it matches a search; "": in what is shown
 	Downloads   int64  // in the last 30 days
+	has         bool   // the version that a query names
 }
 
 func (s *searches) rowOf(e *search.Entry) resultRow {
@@ -196,6 +197,7 @@ func (s *searches) show(r *site.Request) (*site.Page, error) {
 	}
 	if body.Pages.First == 0 {
 		body.First = docsRows(q, found)
+		s.leadTo(r, q.Version, body.Rows)
 	}
 	if s.find != nil && q.Text != "" && q.Namespace+q.System+q.Scan == "" && !q.Signed && (q.Kind == "" || q.Kind == addr.KindTemplate) {
 		for _, one := range s.find(r, q.Text) {
@@ -222,6 +224,45 @@ func (s *searches) show(r *site.Request) (*site.Page, error) {
 		}
 	}
 	return &site.Page{Template: "search.html", Title: "Search", Query: q.Text, Command: "okara list", Body: body}, nil
+}
+
+// maxLed bounds the rows that lead to a version, each of which costs a list that is read once.
+const maxLed = 5
+
+// leadTo leads the first rows to the version that a query names, those that have it first.
+func (s *searches) leadTo(r *site.Request, v addr.Version, rows []resultRow) {
+	if v == (addr.Version{}) {
+		return
+	}
+	rows = rows[:min(len(rows), maxLed)]
+	for i := range rows {
+		row := &rows[i]
+		it, err := addr.ParseItem(row.Text)
+		if err != nil || it.Kind != row.Kind {
+			continue
+		}
+		l, err := s.catalog.Versions(r.Context(), it)
+		if err != nil {
+			continue
+		}
+		if _, row.has = l.Highest(func(one addr.Version) bool { return one == v }); !row.has {
+			row.Why = "It has no version " + v.String() + " that is served"
+			continue
+		}
+		row.Href += "/" + site.EscapePath(v.String())
+		if row.Version != v.String() { // what is known is of the newest
+			row.Version, row.Time, row.Marks = v.String(), site.Timestamp{}, nil
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b resultRow) int {
+		switch {
+		case a.has == b.has:
+			return 0
+		case a.has:
+			return -1
+		}
+		return 1
+	})
 }
 
 // docsRows returns the pages of documentation of providers that a query names.
