@@ -227,6 +227,16 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return err
 }
 
+// WithdrawShared ends this claim alone if another process of the client had a live one under the
+// same id when it was won: for clients whose processes share an id, and must not share a lock. Of two
+// at the same moment at least one is told so, and perhaps both.
+func (l *Lock) WithdrawShared(ctx context.Context) (shared bool, err error) {
+	if _, shared = l.sealedBelow(); !shared {
+		return false, nil
+	}
+	return true, l.unlock(ctx)
+}
+
 // sealedBelow reports whether the lock was won beside claims of other processes of the client, and
 // the number below which these cannot write any more.
 func (l *Lock) sealedBelow() (sealed int64, joined bool) {

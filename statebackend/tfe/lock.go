@@ -162,7 +162,11 @@ func (s locker) takeIn(ctx context.Context, store *statebackend.Store, known *st
 	if _, held := errors.AsType[*statebackend.LockedError](err); held {
 		return nil, false, conflictError("workspace already locked", "%w", err)
 	}
-	if err == nil && h == "" && !fresh {
+	taken := err == nil && h == "" && !fresh
+	if err == nil && h == "" && fresh { // another script of the subject may have asked another server
+		taken, err = l.WithdrawShared(context.WithoutCancel(ctx))
+	}
+	if taken {
 		return nil, false, conflictError("workspace already locked", "workspace %q is already locked by you, possibly by another script: unlock it first", workspace)
 	}
 	return l, fresh, err
