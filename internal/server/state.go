@@ -108,7 +108,7 @@ func (f *Front) serveState(w http.ResponseWriter, r *http.Request) error {
 	}
 	rec := httpserve.NewResponse(w)
 	var made []access.Change
-	f.states.For(grant.Run()).Noting(func(c access.Change) { made = append(made, c) }).ServeHTTP(rec, r.WithContext(statebackend.WithCaller(r.Context(), grant.Identity(), grant.Name())))
+	f.states.For(grant.Run()).Noting(grant.Identity(), func(c access.Change) { made = append(made, c) }).ServeHTTP(rec, r.WithContext(statebackend.WithCaller(r.Context(), grant.Identity(), grant.Name())))
 	if action == rights.Write {
 		recordState(grant, r, made, max(rec.Status(), http.StatusOK)) // 0: nothing was written, which means 200
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -46,23 +47,55 @@ type Options struct {
 
 // Server is the handler of /state/{name}/{workspace}.
 type Server struct {
-	o     Options
-	owner string
-	note  func(access.Change) // nil: no callback
+	o      Options
+	owner  string
+	client string
+	note   func(access.Change)      // nil: no callback
+	moving *service.Limiter[string] // bytes of large states that are received or sent
 }
 
 // New returns a server for states without an owner.
 func New(o Options) *Server {
 	o.MaxState = cmp.Or(o.MaxState, defaultMaxState)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return &Server{o: o}
+	return &Server{o: o, moving: service.NewLimiter[string](service.Limits{Total: o.MaxState + o.MaxState/2, Share: max(o.MaxState/2, 1), Count: maxMoving})}
 }
 
-// For returns the server for an owner's run: only states that name the owner, 409 for others.
-func (s *Server) For(owner string) *Server { return &Server{s.o, owner, s.note} }
+// maxMoving bounds the large states of one client that are on their way.
+const maxMoving = 8
 
-// Noting returns a server that calls note with each change.
-func (s *Server) Noting(note func(access.Change)) *Server { return &Server{s.o, s.owner, note} }
+// For returns the server for an owner's run: only states that name the owner, 409 for others.
+func (s *Server) For(owner string) *Server {
+	of := *s
+	of.owner = owner
+	return &of
+}
+
+// Noting returns a server for requests of a client, which calls note with each change.
+func (s *Server) Noting(client string, note func(access.Change)) *Server {
+	of := *s
+	of.client, of.note = client, note
+	return &of
+}
+
+// smallState is the size, in bytes, up to which a state needs no reserved memory on its way.
+const smallState = 1 << 20
+
+// reserve reserves memory for a state on its way to or from the client, who may be slow: it is not
+// that of the stores, which other requests wait for, and a client gets a share of it.
+func (s *Server) reserve(n int64) (release func(), err error) {
+	if n >= 0 && n <= smallState {
+		return func() {}, nil
+	}
+	if n < 0 {
+		n = s.o.MaxState
+	}
+	release, ok := s.moving.Acquire(s.client, n)
+	if !ok {
+		return nil, fmt.Errorf("too many large states are being transferred, try again in a moment: %w", oci.ErrUnavailable)
+	}
+	return release, nil
+}
 
 func (s *Server) noteChange(c access.Change) {
 	if s.note != nil {

@@ -23,10 +23,12 @@ import (
 )
 
 func (s *Server) getState(w http.ResponseWriter, r *http.Request, t target) error {
-	show := func(state []byte, _ statebackend.Version) error {
-		w.Header().Set("Content-MD5", checksum(state))
-		writeBytes(w, r, http.StatusOK, state)
-		return nil
+	var state []byte
+	release := func() {}
+	show := func(b []byte, _ statebackend.Version) (err error) {
+		state = b
+		release, err = s.reserve(int64(len(b)))
+		return err
 	}
 	var v statebackend.Version
 	var err error
@@ -43,7 +45,13 @@ func (s *Server) getState(w http.ResponseWriter, r *http.Request, t target) erro
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	defer release()
+	w.Header().Set("Content-MD5", checksum(state))
+	writeBytes(w, r, http.StatusOK, state)
+	return nil
 }
 
 // removedError says who removed a workspace when, by version v. For the tools there is none.
@@ -61,15 +69,23 @@ func (s *Server) postState(w http.ResponseWriter, r *http.Request, t target) err
 	if err := s.checkPost(r, t, id); err != nil {
 		return err
 	}
-	release, err := t.store.Reserve(r.Context(), r.ContentLength)
+	if r.ContentLength > s.o.MaxState {
+		return fmt.Errorf("body exceeds %d bytes: %w", s.o.MaxState, oci.ErrTooLarge)
+	}
+	received, err := s.reserve(r.ContentLength)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer received()
 	state, err := readBody(w, r, s.o.MaxState)
 	if err != nil {
 		return err
 	}
+	release, err := t.store.Reserve(r.Context(), int64(len(state)))
+	if err != nil {
+		return err
+	}
+	defer release()
 	if err := statebackend.CheckState(state); err != nil {
 		return fmt.Errorf("%w: %w", errBody, err)
 	}
