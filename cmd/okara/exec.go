@@ -34,7 +34,7 @@ func newExec(reg *cli.Registries) *cobra.Command {
 		Example: `  okara exec -- make deploy
   okara exec -- terragrunt run --all -- plan
   okara exec -- sh -c 'cd network && tofu init && tofu apply'`,
-		RunE: func(_ *cobra.Command, args []string) (err error) {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			shims, remove, err := toolShims()
 			if err != nil {
 				return reportRun(reg.App, args[0], bridge.Result{}, err)
@@ -47,7 +47,7 @@ func newExec(reg *cli.Registries) *cobra.Command {
 			if err != nil {
 				return noProgram(args[0], "", err)
 			}
-			res, err := bridge.RunShimmed(shims, append([]string{path}, args[1:]...), bridgeOptions(reg))
+			res, err := bridge.RunShimmed(cmd.Context(), shims, append([]string{path}, args[1:]...), bridgeOptions(reg))
 			return reportRun(reg.App, path, res, err)
 		},
 	}

@@ -238,6 +238,10 @@ func (e Update) applyTo(tx *tx) (Answer, error) {
 	}
 	r = tx.edit(r)
 	run := newRun(tx, r, RunApply)
+	if last := r.lastTriedRun(); r.Phase == Failed && last != nil {
+		run.Source = last.Source
+		run.Snapshot = last.Snapshot
+	}
 	run.Parameters = merged
 	run.Why = clipForeign(e.Why, maxDetail)
 	r.Sensitive = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.Sensitive, e.Sensitive))))
@@ -262,9 +266,18 @@ func (r *Record) mergeParameters(changed map[string]json.RawMessage) (map[string
 		return nil, nil
 	}
 	all := map[string]json.RawMessage{}
-	maps.Copy(all, r.Parameters)
+	maps.Copy(all, r.WantedParameters())
 	maps.Copy(all, changed)
 	return all, checkSize("/parameters", sizeOf(all), template.MaxParameters)
+}
+
+// WantedParameters returns the values that an update starts from: of the change that failed, else
+// those applied last.
+func (r *Record) WantedParameters() map[string]json.RawMessage {
+	if last := r.lastTriedRun(); r.Phase == Failed && last != nil && last.Parameters != nil {
+		return last.Parameters
+	}
+	return r.Parameters
 }
 
 // queueUpdate queues another apply after the running one: row 10.
@@ -292,7 +305,7 @@ func destroyWithVersion(tx *tx, r *Record, e Update) (Answer, error) {
 		r.Revised = true
 		tx.unusedTemplates = true
 	}
-	r.forgetRuns()
+	r.forgetRuns(false)
 	tx.recordEvent(r, "destroy", "with version "+e.Source.Version)
 	startDestroy(tx, r, "retried with another version")
 	return Answer{Status: 200, Record: r}, nil

@@ -409,3 +409,48 @@ func TestChartAndModule(t *testing.T) {
 		t.Errorf("it is offered a chart: %+v", r.Conditions)
 	}
 }
+
+// What was applied last, even if that failed, is what a destroy removes: neither a retry that
+// touched nothing nor many failed destroys make it forget.
+func TestDestroyWhatWasApplied(t *testing.T) {
+	untouched := bare
+	untouched.Untouched = true
+	w := newWorld(t)
+	id := w.create(anna, plain())
+	w.run(id, good)
+	name := func(v string) map[string]json.RawMessage {
+		return map[string]json.RawMessage{"name": json.RawMessage(`"` + v + `"`)}
+	}
+	w.must(anna, lifecycle.Update{ID: id, Parameters: name("one")})
+	w.run(id, bare)
+	for range 3 {
+		w.must(anna, lifecycle.Update{ID: id, Parameters: name("two")})
+		w.run(id, untouched)
+		w.want(id, lifecycle.Failed)
+	}
+	w.must(anna, lifecycle.Retry{ID: id})
+	w.must(anna, lifecycle.DestroyNow{ID: id})
+	for range 15 {
+		must.Equal(t, "the value destroyed with", string(w.record(id).Run.Parameters["name"]), `"one"`)
+		for range 5 {
+			w.run(id, broken)
+			w.advance(time.Hour)
+		}
+		w.want(id, lifecycle.DestroyFailed)
+		w.must(anna, lifecycle.DestroyNow{ID: id})
+	}
+}
+
+// An update of a failed instance starts from what was tried, as a retry does.
+func TestFixKeepsWhatWasTried(t *testing.T) {
+	w := newWorld(t)
+	id := w.create(anna, plain())
+	w.run(id, good)
+	w.must(anna, lifecycle.Update{ID: id, Parameters: map[string]json.RawMessage{"name": json.RawMessage(`"two"`)}, Source: new(source("2.0.0"))})
+	w.run(id, bare)
+	w.must(anna, lifecycle.Update{ID: id, Parameters: map[string]json.RawMessage{"language": json.RawMessage(`"de"`)}})
+	run := w.record(id).Run
+	if string(run.Parameters["name"]) != `"two"` || string(run.Parameters["language"]) != `"de"` || run.Source.Version != "2.0.0" {
+		t.Errorf("it runs %s with %s", run.Source.Version, run.Parameters)
+	}
+}

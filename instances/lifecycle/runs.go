@@ -165,7 +165,7 @@ func endRun(tx *tx, r *Record, result, text string) {
 	run := *r.Run
 	changes := run.Kind == RunApply || run.Kind == RunPlan
 	if changes {
-		r.forgetRuns()
+		r.forgetRuns(!run.Applied)
 	}
 	if !changes || result == Done {
 		run.Snapshot = ""
@@ -183,15 +183,26 @@ func addEnded(tx *tx, r *Record, run Run, result, text string) {
 	run.NotBefore = time.Time{}
 	run.Handle = ""
 	run.Cancel = ""
-	r.Runs = append([]Run{run}, r.Runs[:min(len(r.Runs), maxRuns-1)]...)
+	all := slices.Concat([]Run{run}, r.Runs)
+	for i := len(all) - 1; i > 0 && len(all) > maxRuns; i-- {
+		if !all[i].Applied || all[i].Snapshot == "" { // else a destroy needs it
+			all = slices.Delete(all, i, i+1)
+		}
+	}
+	r.Runs = all
 	tx.unusedTemplates = true
 }
 
-// forgetRuns drops the snapshots and parameters of ended runs.
-func (r *Record) forgetRuns() {
+// forgetRuns drops the snapshots and parameters of ended runs, but of the last that applied
+// something if it is to be kept.
+func (r *Record) forgetRuns(keepApplied bool) {
 	for i := range r.Runs {
-		r.Runs[i].Snapshot = ""
-		r.Runs[i].Parameters = nil
+		if run := &r.Runs[i]; keepApplied && run.Applied && run.Snapshot != "" {
+			keepApplied = false
+		} else {
+			run.Snapshot = ""
+			run.Parameters = nil
+		}
 	}
 }
 
@@ -326,6 +337,10 @@ func (r *Record) priority() int {
 	}
 	return 1
 }
+
+// HasResources reports whether the state of an instance is known to have had resources, and not to
+// have lost them by a run.
+func (r *Record) HasResources() bool { return !r.ReadyAt.IsZero() && !r.Empty }
 
 // findRunning returns the record whose current attempt it is, or nil.
 func findRunning(tx *tx, ref Ref) *Record {

@@ -85,11 +85,12 @@ func addTemplate(doc *api.Instance, t *template.Template) {
 
 // maskParameters returns the parameters of an instance, with sensitive values masked.
 func maskParameters(r *lifecycle.Record) map[string]json.RawMessage {
-	if len(r.Parameters) == 0 {
+	wanted := r.WantedParameters()
+	if len(wanted) == 0 {
 		return nil
 	}
-	shown := make(map[string]json.RawMessage, len(r.Parameters))
-	for name, value := range r.Parameters {
+	shown := make(map[string]json.RawMessage, len(wanted))
+	for name, value := range wanted {
 		if slices.Contains(r.Sensitive, name) {
 			value = hiddenValue()
 		}

@@ -38,6 +38,7 @@ type Spec struct {
 	Remote      *Remote                    `json:"remote,omitempty"`   // of StateTFE
 	Limits      Limits                     `json:"limits"`
 	RequireLock bool                       `json:"require_lock,omitempty"` // the configuration must have a lock of modules
+	Stored      bool                       `json:"stored,omitempty"`       // a state with resources was stored: a destroy without one would leave them
 }
 
 // StateTFE means that the tool keeps its state at the server, by tfe.v2, as it does on a

@@ -94,8 +94,13 @@ func PrepareHeld(dir, repository string) error {
 	return files.Replace(filepath.Join(dir, overrideName), c.Override(), 0o644)
 }
 
-// CheckUploaded refuses encryption in a root module: its key program would run before any review.
-func CheckUploaded(dir string) error { return eachFile(dir, checkUploadedFile) }
+// CheckUploaded refuses an override file that is read after another one and has a backend of its
+// own and, unless allowed, encryption: its key program would run before any review.
+func CheckUploaded(dir, after string, encryption bool) error {
+	return eachFile(dir, func(body hcl.Body, name string, override bool) error {
+		return checkUploadedFile(body, encryption, override && name > after)
+	})
+}
 
 // eachFile calls do for each file of a root module that either tool reads.
 func eachFile(dir string, do func(body hcl.Body, name string, override bool) error) error {
@@ -122,20 +127,29 @@ func eachFile(dir string, do func(body hcl.Body, name string, override bool) err
 	return nil
 }
 
-func checkUploadedFile(body hcl.Body, name string, _ bool) error {
+func checkUploadedFile(body hcl.Body, encryption, late bool) error {
 	if body == nil {
-		return fmt.Errorf("reading %s of the root module", name)
+		return errors.New("reading a file of the root module")
 	}
 	content, _, diags := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "terraform"}}})
 	if diags.HasErrors() {
 		return diagnosticsError(diags)
 	}
 	for _, b := range content.Blocks {
-		inner, _, diags := b.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "encryption"}}})
+		inner, _, diags := b.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "encryption"}, {Type: "backend", LabelNames: []string{"type"}}, {Type: "cloud"}}})
 		if diags.HasErrors() {
 			return diagnosticsError(diags)
 		}
 		for _, i := range inner.Blocks {
+			if i.Type != "encryption" {
+				if late {
+					return atPosition(i.DefRange, fmt.Errorf("block %q of this override file would replace that of the workspace, and the state be lost with the run\nhint: remove it from the upload", i.Type))
+				}
+				continue
+			}
+			if encryption {
+				continue
+			}
 			return atPosition(i.DefRange, errors.New("a run on the server cannot have an \"encryption\" block: its key provider could run any program\nhint: remove it, since the server can encrypt the state; or ask its administrator to set tfe { allow_encryption = true }"))
 		}
 	}

@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		if err := removeLeftover(o.Config.Dir); err != nil {
 			return Result{}, err
 		}
-		code, err := o.runCommand("", nil)
+		code, err := o.runCommand(ctx, "", nil)
 		return Result{Code: code}, err
 	}
 	if err := checkEnvironment(o.Getenv); err != nil {
@@ -147,7 +147,7 @@ func (o Options) serveCommand(ctx context.Context) (res Result, err error) {
 	var done sync.WaitGroup
 	var served error
 	done.Go(func() { served = server.Serve(serving) })
-	res.Code, err = o.runCommand(dir, func(p *os.Process) (end func()) {
+	res.Code, err = o.runCommand(ctx, dir, func(p *os.Process) (end func()) {
 		pid.Store(int64(p.Pid))
 		return lease.Guard(p, facade.Lease, func(err error) { failures.addError(err) })
 	})
@@ -192,7 +192,10 @@ func writeProfile(dir, url, key string) error {
 
 // runCommand runs the command to its end, passing signals on. Where possible it ends when okara
 // dies, since it could store nothing.
-func (o Options) runCommand(dir string, started func(*os.Process) (end func())) (code int, err error) {
+func (o Options) runCommand(ctx context.Context, dir string, started func(*os.Process) (end func())) (code int, err error) {
+	if ctx.Err() != nil { // before there was a command that could have heard of it
+		return 0, context.Cause(ctx)
+	}
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	cmd.Stdin = o.Stdin
 	cmd.Stdout = o.Stdout

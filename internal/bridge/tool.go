@@ -184,12 +184,12 @@ func (w NameOCI) Write(p []byte) (int, error) {
 
 // RunShimmed runs a command with the folder shims first on PATH, where okara has the tools' names:
 // each call is a [RunTool]. A signal goes to all it started. It sets Environ of o.
-func RunShimmed(shims string, command []string, o Options) (Result, error) {
+func RunShimmed(ctx context.Context, shims string, command []string, o Options) (Result, error) {
 	path := shims + string(os.PathListSeparator) + o.Getenv("PATH")
 	o.Command = command
 	o.Environ = []string{"PATH=" + path, shimsVariable + "=" + shims}
 	o.group = true
-	code, err := o.runCommand("", nil)
+	code, err := o.runCommand(ctx, "", nil)
 	return Result{Code: code}, err
 }
 

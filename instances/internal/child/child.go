@@ -236,6 +236,9 @@ func (c *child) runAttempt(ctx context.Context) (err error) {
 	if err := storeLeftovers(ctx, c); err != nil {
 		return err
 	}
+	if err := checkStored(ctx, c); err != nil {
+		return err
+	}
 	p, err := prepareScratch(ctx, c)
 	if err != nil {
 		return err

@@ -193,6 +193,19 @@ func TestChildDriftAndDestroy(t *testing.T) {
 	}
 }
 
+// A run whose record had resources does nothing without their state: a destroy would succeed.
+func TestChildStateGone(t *testing.T) {
+	for _, kind := range []lifecycle.RunKind{lifecycle.RunDestroy, lifecycle.RunApply, lifecycle.RunDrift} {
+		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"init": {{Print: "the tool has run"}}}.Module())
+		tr.order.Spec.Ref.Kind = kind
+		tr.order.Spec.Stored = true
+		if r, log := tr.run(); r.Outcome != lifecycle.RunFailed || r.Resources >= 0 || !strings.Contains(r.Error, "no longer has the state") || strings.Contains(log, "the tool has run") {
+			t.Errorf("%s: %+v\n%s", kind, r, log)
+		}
+		tr.MustBeFree()
+	}
+}
+
 // Shows: crash K8
 // Shows: crash K12
 // Shows: crash K13

@@ -37,6 +37,19 @@ func readHeads(ctx context.Context, c *child) ([]statebackend.Version, error) {
 	return list, nil
 }
 
+// checkStored refuses to run without the state that an earlier run stored: a destroy would end with
+// nothing destroyed, and an apply create everything again.
+func checkStored(ctx context.Context, c *child) error {
+	if !c.Order.Spec.Stored {
+		return nil
+	}
+	heads, err := findHeads(ctx, c)
+	if err == nil && len(heads) == 0 {
+		err = fmt.Errorf("%s no longer has the state of this instance, so okara does not know its resources, which may still exist\nhint: restore the repository from a backup and retry, or remove them by hand and run `okara instance orphan`", c.Order.Spec.Repository)
+	}
+	return err
+}
+
 const (
 	maxSeals = 20 // takeover copies that are followed
 	maxForks = 50 // versions searched for a fork

@@ -10,6 +10,7 @@ import (
 	"path"
 
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/modulelock"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -19,7 +20,7 @@ import (
 // has installed, before anything is evaluated.
 func initLocked(ctx context.Context, c *child, p prepared, init func() error) error {
 	src, err := c.dir.Read(path.Join(sandbox.Tool, p.module, modulelock.Name), modulelock.MaxSize)
-	required := c.Order.Spec.RequireLock || !isOff(c.input.Environment[sandbox.RequireLock])
+	required := (c.Order.Spec.RequireLock || !isOff(c.input.Environment[sandbox.RequireLock])) && c.Order.Spec.Ref.Kind != lifecycle.RunDestroy // what was made can be removed
 	if errors.Is(err, fs.ErrNotExist) && !required {
 		return init()
 	}

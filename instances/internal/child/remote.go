@@ -236,9 +236,7 @@ func fillUpload(ctx context.Context, c *child, dir string) error {
 		return archive.UnpackUpload(ctx, io.NewSectionReader(f, 0, size), dir, archive.Limits{})
 	})
 	if err == nil {
-		if !o.AllowEncryption {
-			err = bridge.CheckUploaded(dir)
-		}
+		err = bridge.CheckUploaded(dir, overrideFile, o.AllowEncryption)
 	}
 	if err != nil {
 		return fmt.Errorf("uploaded configuration: %w", err)

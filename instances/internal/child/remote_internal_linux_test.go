@@ -189,6 +189,23 @@ func TestRemoteEncryption(t *testing.T) {
 	}
 }
 
+// An override file that is read after okara's cannot replace the backend of the workspace.
+func TestRemoteBackend(t *testing.T) {
+	for name, text := range map[string]string{
+		"override.tf":        "terraform {\n  backend \"local\" {}\n}\n",
+		"z_override.tf":      "terraform {\n  cloud {}\n}\n",
+		"z_override.tf.json": `{"terraform":{"backend":{"local":{}}}}`,
+		"z_override.tofu":    "terraform {\n  backend \"local\" {}\n}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := newRemote(t, runtest.Script{"init": {{Stderr: "the tool has run"}, {Exit: 1}}}, map[string]string{name: text})
+			if r, log := tr.run(); r.Outcome != lifecycle.RunFailed || !strings.Contains(log, "would replace that of the workspace") || strings.Contains(log, "the tool has run") {
+				t.Errorf("report %+v\n%s", r, log)
+			}
+		})
+	}
+}
+
 // TestRemoteFails has the output of a failing command in the log, once.
 //
 // Shows: cloud 25

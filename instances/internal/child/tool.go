@@ -341,7 +341,9 @@ func collectResult(ctx context.Context, c *child) {
 	last, err := retryValue(ctx, c, func() (written, error) { return c.lastState(ctx) })
 	c.report.Head = last.n
 	if errors.Is(err, oci.ErrNotFound) {
-		c.report.Resources = 0
+		if !c.Order.Spec.Stored { // else it was lost, with what it knew
+			c.report.Resources = 0
+		}
 		return
 	}
 	var s struct {

@@ -127,7 +127,7 @@ func (a *attempt) start(ctx context.Context) (run.Handle, error) {
 			return handle, nil
 		case ctx.Err() != nil:
 			return "", ctx.Err()
-		case a.ref.Kind == lifecycle.RunDestroy && errors.Is(err, oci.ErrNotFound) && a.hasNoState(ctx):
+		case a.ref.Kind == lifecycle.RunDestroy && !a.record.HasResources() && errors.Is(err, oci.ErrNotFound) && a.hasNoState(ctx):
 			return "", a.reportEnd(ctx, lifecycle.Result{Outcome: lifecycle.Done})
 		case !isPassing(err) && n >= startTries:
 			return "", a.endUnstarted(ctx, err, errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrDenied))
@@ -242,8 +242,8 @@ func (a *attempt) warn(ctx context.Context, message string, err error) {
 
 // endUnstarted ends an attempt that could not be started; permanent: retrying is no use.
 func (a *attempt) endUnstarted(ctx context.Context, why error, permanent bool) error {
-	res := lifecycle.Result{Outcome: lifecycle.RunFailed, Error: why.Error(), Permanent: permanent, Resources: -1}
-	if a.hasNoState(ctx) {
+	res := lifecycle.Result{Outcome: lifecycle.RunFailed, Error: why.Error(), Permanent: permanent, Resources: -1, Untouched: a.record.Run.Handle == "" && !a.again}
+	if !a.record.HasResources() && a.hasNoState(ctx) {
 		res.Resources = 0
 	}
 	return a.reportEnd(ctx, res)

@@ -144,6 +144,9 @@ func (l *Local) Tidy(asOf time.Time, gone func(id string) bool) error {
 		if unread != nil || m.At >= asOf.Unix() || l.isRunning(dir, m) {
 			return nil // without a marker it is starting, or is removed at the next start
 		}
+		if sandbox.FindErrored(dir) != "" {
+			return nil // it may be all that is known of resources; cleanUpFolders ends it
+		}
 		return removeAttempt(dir)
 	})
 }

@@ -322,7 +322,7 @@ func TestErroredBudget(t *testing.T) {
 	}
 }
 
-// TestTidy removes gone instances' folders, but of running and new attempts.
+// TestTidy removes gone instances' folders, but of running and new attempts, and unstored states.
 func TestTidy(t *testing.T) {
 	l := newLocal(t, nil)
 	now := time.Now()
@@ -335,8 +335,12 @@ func TestTidy(t *testing.T) {
 		runtest.MustWrite(t, filepath.Join(dir, sandbox.ResultFile), "{}")
 		must.Succeed(t, writeMarker(dir, m))
 	}
+	errored := filepath.Join(l.runsFolder(), "gone", "2-2")
+	runtest.MustWrite(t, filepath.Join(errored, "attempt.json"), `{"module":"module"}`)
+	must.Succeed(t, writeMarker(errored, dead))
+	runtest.MustWrite(t, filepath.Join(errored, "work", sandbox.Tool, "module", sandbox.ErroredFile), "{}")
 	must.Succeed(t, l.Tidy(now, func(id string) bool { return id == "gone" }))
-	l.mustRemain(t, "1-2", "2-1", "3-1")
+	l.mustRemain(t, "1-2", "2-1", "2-2", "3-1")
 	if err := os.Remove(filepath.Join(l.runsFolder(), "gone", "1-2", markerFile)); err != nil { // otherwise the test's own process counts as a child
 		t.Fatal(err)
 	}
