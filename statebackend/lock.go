@@ -227,10 +227,10 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return err
 }
 
-// WithdrawShared ends this claim alone if another process of the client had a live one under the
+// WithdrawShared ends the claim of a lock alone if another process of the client had a live one under the
 // same id when it was won: for clients whose processes share an id, and must not share a lock. Of two
 // at the same moment at least one is told so, and perhaps both.
-func (l *Lock) WithdrawShared(ctx context.Context) (shared bool, err error) {
+func WithdrawShared(ctx context.Context, l *Lock) (shared bool, err error) {
 	if _, shared = l.sealedBelow(); !shared {
 		return false, nil
 	}

@@ -127,7 +127,7 @@ func (a *attempt) start(ctx context.Context) (run.Handle, error) {
 			return handle, nil
 		case ctx.Err() != nil:
 			return "", ctx.Err()
-		case a.ref.Kind == lifecycle.RunDestroy && !a.record.HasResources() && errors.Is(err, oci.ErrNotFound) && a.hasNoState(ctx):
+		case a.ref.Kind == lifecycle.RunDestroy && !lifecycle.HasResources(a.record) && errors.Is(err, oci.ErrNotFound) && a.hasNoState(ctx):
 			return "", a.reportEnd(ctx, lifecycle.Result{Outcome: lifecycle.Done})
 		case !isPassing(err) && n >= startTries:
 			return "", a.endUnstarted(ctx, err, errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrDenied))
@@ -243,7 +243,7 @@ func (a *attempt) warn(ctx context.Context, message string, err error) {
 // endUnstarted ends an attempt that could not be started; permanent: retrying is no use.
 func (a *attempt) endUnstarted(ctx context.Context, why error, permanent bool) error {
 	res := lifecycle.Result{Outcome: lifecycle.RunFailed, Error: why.Error(), Permanent: permanent, Resources: -1, Untouched: a.record.Run.Handle == "" && !a.again}
-	if !a.record.HasResources() && a.hasNoState(ctx) {
+	if !lifecycle.HasResources(a.record) && a.hasNoState(ctx) {
 		res.Resources = 0
 	}
 	return a.reportEnd(ctx, res)

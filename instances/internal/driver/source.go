@@ -59,7 +59,7 @@ func specOf(o *Options, d *lifecycle.Document, rec *lifecycle.Record) (run.Spec,
 		Repository: repo.Repo.String(), Workspace: workspace, Ledger: o.Ledger(), Source: n.Source, Snapshot: snapshot,
 		Variables: variables, Sensitive: sensitiveVariables(o, rec, t, variables),
 		Outputs: t.Outputs, Credentials: t.Credentials, Approve: n.Kind == lifecycle.RunPlan,
-		Took: lockOfPrevious(rec), Limits: o.Limits, RequireLock: t.RequireLock, Stored: rec.HasResources(),
+		Took: lockOfPrevious(rec), Limits: o.Limits, RequireLock: t.RequireLock, Stored: lifecycle.HasResources(rec),
 	}
 	s.Limits.Timeout = t.Timeout
 	if rec.Workspace != "" {
