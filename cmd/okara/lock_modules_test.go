@@ -5,9 +5,12 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +29,7 @@ type moduleRig struct {
 	t              *testing.T
 	server         *serveProcess
 	work, zipped   string // folder of the module in git, and address of the zip
+	oci, trust     string // source of the module in the registry, and the file of its certificate
 	answer, config []byte
 	tool           tofutest.Stock
 }
@@ -35,6 +39,10 @@ func newModuleRig(t *testing.T, tool tofutest.Stock) *moduleRig {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(r.answer) }))
 	t.Cleanup(web.Close)
 	r.zipped = web.URL + "/module.zip"
+	front := httptest.NewTLSServer(httputil.NewSingleHostReverseProxy(must.Get(url.Parse(r.server.url))(t)))
+	t.Cleanup(front.Close)
+	r.oci = "oci://" + strings.TrimPrefix(front.URL, "https://") + "/modules/net/vpc/aws?tag=1.0.0"
+	r.trust = newFile(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})))
 	r.config = fmt.Appendf(nil, "# mine\nhost \"okara.test\" {\n  services = { \"modules.v1\" = \"%s/v1/modules/\" }\n}\n", r.server.url)
 	must.Succeed(t, os.MkdirAll(filepath.Join(r.work, "sub"), 0o755))
 	r.git("init", "-q", "-b", "main")
@@ -91,7 +99,7 @@ func (r *moduleRig) run(dir string, fails bool, want string, args ...string) {
 	must.Succeed(r.t, os.WriteFile(config, r.config, 0o600))
 	cmd := exec.Command("okara", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+r.t.TempDir(), "OKARA_TOFU="+r.tool.Path, "OKARA_TERRAFORM="+r.tool.Path, "TF_CLI_CONFIG_FILE="+config, "TF_INPUT=0", "TF_CLI_ARGS=-no-color", "CHECKPOINT_DISABLE=1")
+	cmd.Env = append(os.Environ(), "HOME="+r.t.TempDir(), "SSL_CERT_FILE="+r.trust, "OKARA_TOFU="+r.tool.Path, "OKARA_TERRAFORM="+r.tool.Path, "TF_CLI_CONFIG_FILE="+config, "TF_INPUT=0", "TF_CLI_ARGS=-no-color", "CHECKPOINT_DISABLE=1")
 	out, err := cmd.CombinedOutput()
 	if fails != (err != nil) || !strings.Contains(string(out), want) {
 		r.t.Errorf("okara %s: %v, want %q:\n%s", strings.Join(args, " "), err, want, out)
@@ -114,6 +122,10 @@ func TestTofuModuleLock(t *testing.T) {
 				"two versions": fmt.Sprintf(versioned, "m", "", "~> 1.0") + fmt.Sprintf(versioned, "old", "", "0.9.0"),
 				"git, tag":     fmt.Sprintf(call, "m", "git::file://"+r.work+"?ref=v1.0.0"), "git, branch": fmt.Sprintf(call, "m", "git::file://"+r.work+"?ref=main"),
 				"git, folder": fmt.Sprintf(call, "m", "git::file://"+r.work+"//sub?ref=v1.0.0"), "zip": fmt.Sprintf(call, "m", r.zipped),
+			}
+			if tool.Name == "tofu" { // Terraform knows neither
+				sources["oci"] = fmt.Sprintf(call, "m", r.oci)
+				sources["dynamic"] = "variable \"range\" {\n  default = \"~> 1.0\"\n}\n" + strings.Replace(fmt.Sprintf(versioned, "m", "", "RANGE"), `"RANGE"`, "var.range", 1)
 			}
 			r.release("0.9.0")
 			r.git("tag", "-d", "v0.9.0")
@@ -144,6 +156,9 @@ func TestTofuModuleLock(t *testing.T) {
 				r.run(dir, true, "accept them with --upgrade", "lock", "--modules")
 				must.Succeed(t, os.WriteFile(found, before, 0o644))
 			}
+			racing := r.root(sources["zip"]+"resource \"terraform_data\" \"other\" {\n  provisioner \"local-exec\" {\n    command = \"echo >>.terraform/modules/m/main.tf\"\n  }\n}\n", firsts["zip"])
+			r.run(racing, false, "", tool.Name, "init")
+			r.run(racing, true, "modules changed while apply ran, which may have read others: ", tool.Name, "apply", "-auto-approve")
 			r.run(firsts["two versions"], false, "2 new", "mirror", "--lockfile", ".okara.lock.hcl", "--from", r.server.url+"/v1/modules/", "--registry", strings.TrimPrefix(r.server.url, "http://")+"/copy")
 			r.release("1.1.0")
 			for name, calls := range sources {
@@ -167,7 +182,7 @@ func TestTofuModuleLock(t *testing.T) {
 					r.run(one, false, "", "lock", "--modules")
 					r.run(one, false, "", tool.Name, "plan")
 				}
-				if strings.HasPrefix(name, "registry") {
+				if strings.HasPrefix(name, "registry") || name == "dynamic" {
 					r.run(dir, true, "is installed as 1.1.0, .okara.lock.hcl has 1.0.0", tool.Name, "plan")
 				}
 				r.run(dir, false, "", "lock", "--modules", "--upgrade")
@@ -181,6 +196,50 @@ func TestTofuModuleLock(t *testing.T) {
 					r.run(dir, false, "", "lock", "--modules", "--check")
 				}
 			}
+		})
+	}
+}
+
+// TestTofuModuleLockCommands: other ways to install select the locked versions too.
+func TestTofuModuleLockCommands(t *testing.T) {
+	for _, tool := range tofutest.StockTools(t) {
+		t.Run(tool.Name, func(t *testing.T) {
+			r := newModuleRig(t, tool)
+			const call = "module \"m\" {\n  source  = \"okara.test/net/vpc/aws\"\n  version = \"~> 1.0\"\n}\n"
+			write := func(dir, name, text string) {
+				must.Succeed(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+				must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+			}
+			const run = "run \"used\" {\n  command = plan\n  module {\n    source  = \"okara.test/net/vpc/aws\"\n    version = \"~> 1.0\"\n  }\n  assert {\n    condition     = output.v == \"1.0.0\"\n    error_message = output.v\n  }\n}\n"
+			first := r.root(call, "")
+			write(first, "tests/a.tftest.hcl", run)
+			r.run(first, false, "", tool.Name, "init")
+			r.run(first, false, "2 calls, 1 package", "lock", "--modules")
+			r.release("1.1.0")
+
+			got := r.root(call, first)
+			r.run(got, false, "Downloading okara.test/net/vpc/aws 1.0.0 for m", tool.Name, "get")
+			r.run(got, false, "", tool.Name, "validate")
+			r.run(got, false, "is installed as 1.1.0", tool.Name, "get", "-update")
+			r.run(got, true, "is installed as 1.1.0", tool.Name, "validate")
+
+			tested := r.root(call, first)
+			write(tested, "tests/a.tftest.hcl", run)
+			r.run(tested, false, "", tool.Name, "init")
+			r.run(tested, false, "1 passed", tool.Name, "test")
+			key := must.Get(filepath.Glob(filepath.Join(tested, ".terraform/modules/test.*")))(t)
+			write(key[0], "main.tf", "output \"v\" {\n  value = \"1.0.0\" # else\n}\n")
+			r.run(tested, true, `module "`+filepath.Base(key[0])+`": okara.test/net/vpc/aws is installed as h1:`, tool.Name, "test")
+
+			roots := t.TempDir()
+			for _, name := range []string{"a", "b"} { // as Terragrunt does in its folders
+				must.Succeed(t, os.Rename(r.root(call, first), filepath.Join(roots, name)))
+			}
+			r.run(roots, false, "1.0.0 for m", tool.Name, "-chdir=a", "init")
+			r.run(filepath.Join(roots, "b"), false, "1.0.0 for m", tool.Name, "init")
+			write(roots, "b/.terraform/modules/m/main.tf", "# else\n")
+			r.run(roots, false, "", tool.Name, "-chdir=a", "validate")
+			r.run(roots, true, `module "m"`, tool.Name, "-chdir=b", "validate")
 		})
 	}
 }

@@ -117,6 +117,11 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 	if err == nil && res.Code == 0 && o.Config.Declared && line.Command == "init" {
 		err = errors.Join(saveSettings(line.Dir, o.Getenv, o.Config.Settings), saveEvaluated(o.Config, dataDir))
 	}
+	if err == nil && usesModules(line.Command) && !help {
+		if err = modulelock.Check(line.Dir, dataDir); err != nil {
+			err = fmt.Errorf("modules changed while %s ran, which may have read others: %w", line.Command, err)
+		}
+	}
 	if err == nil && res.Code == 0 && installsModules(line.Command) && !help {
 		err = modulelock.Check(line.Dir, dataDir)
 		if m, ok := errors.AsType[*modulelock.Mismatch](err); ok && (line.Upgrade || m.New) {
