@@ -80,6 +80,19 @@ func Parse(name string, src []byte) (*File, error) {
 	return f, nil
 }
 
+// ParseDigests returns, by the path of a call, the digest of its package's manifest, or a hash of its files.
+func ParseDigests(src []byte) (map[string]string, error) {
+	f, err := Parse(Name, src)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	for _, c := range f.Calls {
+		all[c.Path] = strings.TrimPrefix(slices.Max(f.findPackage(c.Source, c.Version).Hashes), ManifestHash)
+	}
+	return all, nil
+}
+
 func (f *File) addBlock(b *hclsyntax.Block) error {
 	values := map[string]cty.Value{}
 	for name, attr := range b.Body.Attributes {

@@ -66,6 +66,10 @@ func TestLock(t *testing.T) {
 	if strings.Contains(lock, "secret") || strings.Contains(lock, "own") || strings.Contains(lock, "gone") || len(f.Packages) != 2 || len(f.Calls) != 3 {
 		t.Errorf("the lock is\n%s", lock)
 	}
+	f.findPackage("git::https://git.example.com/dns.git", "v1.2").Hashes = []string{"oci:sha256:x", "h1:y"}
+	if digests := must.Get(ParseDigests(f.Bytes()))(t); digests["dns"] != "sha256:x" || !strings.HasPrefix(digests["net.subnets"], "h1:") {
+		t.Errorf("the digests are %v", digests)
+	}
 	must.Equal(t, "the lock, read and written", string(must.Get(Parse(Name, []byte(lock)))(t).Bytes()), lock)
 	rewrite := func(old, now string) func() error {
 		return func() error {

@@ -31,7 +31,9 @@ type Root struct {
 	DataDir string // where init keeps what it fetched
 	// ParseLock parses the lock file; nil: the providers are those of the state.
 	ParseLock func([]byte) ([]Provider, error)
-	Called    []Module // beside those in the list, as the root module if it was published
+	// ParseModules parses the lock of modules: digests by the path of a call; nil: there are none.
+	ParseModules func([]byte) (map[string]string, error)
+	Called       []Module // beside those in the list, as the root module if it was published
 	// Read reads a file of at most limit bytes; nil: of this machine.
 	Read   func(name string, limit int64) ([]byte, error)
 	Getenv func(string) string // of CI, and Variable; required
@@ -55,6 +57,17 @@ func (r Root) collectFiles(state []byte, _ *Document) *Document {
 		}
 	}
 	read(filepath.Join(r.DataDir, "modules", "modules.json"), d.addModules)
+	if r.ParseModules != nil {
+		read(filepath.Join(r.Dir, ".okara.lock.hcl"), func(b []byte) error {
+			digests, err := r.ParseModules(b)
+			for i, m := range d.Modules {
+				if len(m.Paths) == 1 && !strings.Contains(m.Source, "digest=") {
+					d.Modules[i].Digest = digests[m.Paths[0]]
+				}
+			}
+			return err
+		})
+	}
 	if r.ParseLock == nil {
 		d.Providers = FromState(state).Providers
 		d.Recorded = Partial

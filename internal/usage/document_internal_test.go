@@ -38,6 +38,9 @@ func rootOf(list string) Root {
 		ParseLock: func([]byte) ([]Provider, error) {
 			return []Provider{{Source: "registry.opentofu.org/hashicorp/null", Version: "3.2.0", Constraints: "~> 3.0", Hash: "h1:x"}, {Source: "not a provider"}}, nil
 		},
+		ParseModules: func([]byte) (map[string]string, error) {
+			return map[string]string{"vpc": "sha256:v", "vpc2": "sha256:v", "oci": "h1:less"}, nil
+		},
 		Read: func(name string, _ int64) ([]byte, error) {
 			switch {
 			case strings.HasSuffix(name, "modules.json"):
@@ -68,7 +71,7 @@ func TestCollect(t *testing.T) {
 		"./modules/own   own",
 		"git::https://git.example.com/infra/dns.git//sub?ref=v1.2.0   git",
 		"oci://registry.example.com/okara/modules/app/site/aws?digest=sha256%3Aabc&tag=2.0.0  sha256:abc oci",
-		"registry.example.com/net/vpc/aws 5.0.1  vpc,vpc2",
+		"registry.example.com/net/vpc/aws 5.0.1 sha256:v vpc,vpc2",
 	}, "\n"))
 	must.Equal(t, "providers", fmt.Sprint(len(d.Providers))+d.Providers[0].Version+d.Providers[0].Hash, "13.2.0h1:x")
 	must.Equal(t, "commit", d.Repository+"@"+d.Commit, "https://git.example.com/infra/shop@0123abc")

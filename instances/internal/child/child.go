@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/modulelock"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/usage"
@@ -268,7 +269,7 @@ func (c *child) recorder(module string) func(state, before []byte) []byte {
 	source := c.Order.Spec.Source
 	return usage.Root{
 		Called: []usage.Module{{Source: source.Module, Version: source.Version, Digest: source.Digest}},
-		Dir:    dir, DataDir: path.Join(dir, ".terraform"), ParseLock: bridge.ParseLock, Read: c.dir.Read, Getenv: c.Getenv,
+		Dir:    dir, DataDir: path.Join(dir, ".terraform"), ParseLock: bridge.ParseLock, ParseModules: modulelock.ParseDigests, Read: c.dir.Read, Getenv: c.Getenv,
 	}.Record()
 }
 
