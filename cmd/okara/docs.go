@@ -16,7 +16,7 @@ func newDocs(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "docs [TOPIC...]",
 		Short: "Read okara's documentation, without a network",
-		Long: `Read the documentation of this version, which okara carries. TOPIC is a page, such as
+		Long: `Read the documentation of this version, which is built into okara. TOPIC is a page, such as
 use/start or start, or words to search for. Without a topic the list of all pages is printed.
 
 A server shows the same pages below /ui/docs.
@@ -35,7 +35,7 @@ Exit codes: 0 done, 2 usage, 3 nothing found.`,
 			}
 			found := manual.Search(topic)
 			if len(found) == 0 {
-				return cli.WithHint(&cli.ExitError{Code: cli.ExitNotFound, Err: fmt.Errorf("no page about %q", topic)}, "okara docs lists all pages")
+				return cli.WithHint(&cli.ExitError{Code: cli.ExitNotFound, Err: fmt.Errorf("no page about %q", topic)}, "`okara docs` lists all pages")
 			}
 			rows := [][]string{{"PAGE", "TITLE"}}
 			for _, p := range found {

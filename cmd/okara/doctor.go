@@ -71,8 +71,8 @@ func doctorText(r doctor.Report) string {
 	}
 	v := r.Verdict
 	verdict := map[string]string{
-		statebackend.LockingExact:   "locking is exact",
-		statebackend.LockingSettle:  "locking waits 2 s for the tag list to settle",
+		statebackend.LockingExact:   "locking is safe",
+		statebackend.LockingSettle:  "locking is safe, but waits 2 s for the tag list to settle",
 		statebackend.LockingRefused: "locking is refused",
 	}[v.Locking]
 	return cli.Table(rows) + "\n\nverdict: " + strings.TrimSuffix(verdict+": "+v.Reason, ": ")

@@ -129,7 +129,7 @@ func (o lockOptions) checkPublished(ctx context.Context, up *upstreams, installe
 			return fmt.Errorf("%s %s: %w", p.Source, v, err)
 		}
 		if !slices.Contains(p.Hashes, hash) {
-			return cli.WithHint(lockDiffers(fmt.Errorf("%s %s is installed as %s, the registry has %s", p.Source, v, strings.Join(p.Hashes, " or "), hash)), "remove .terraform/modules and run init; if that changes nothing, find out who serves other files")
+			return cli.WithHint(lockDiffers(fmt.Errorf("%s %s is installed as %s, the registry has %s", p.Source, v, strings.Join(p.Hashes, " or "), hash)), "remove .terraform/modules and run init; if that changes nothing, find out why the server has different files")
 		}
 		installed.Packages[i].Hashes = append(p.Hashes, modulelock.ManifestHash+s.Manifest.Digest.String())
 	}

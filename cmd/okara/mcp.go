@@ -49,7 +49,7 @@ Exit codes: 0 done, 2 usage.`,
 		},
 	}
 	server.Add(cmd.Flags())
-	return cli.WithoutJSON(cmd, "its output is the messages of the protocol")
+	return cli.WithoutJSON(cmd, "its output consists of protocol messages")
 }
 
 // terminalSource reads for an assistant with the credentials of the user.

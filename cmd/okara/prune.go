@@ -58,7 +58,7 @@ Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, used, err := supply.ParseKeep(keep)
 			if err != nil || n < 1 {
-				return cli.UsageError("--keep %q: must be at least 1, used, or both, as 20,used", keep)
+				return cli.UsageError("--keep %q: must be at least 1, used, or both, such as 20,used", keep)
 			}
 			require, err := policy.readPolicy()
 			if err != nil {
@@ -85,7 +85,7 @@ Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&keep, "keep", "", "`NUMBER` of versions to keep, used for those that states use, or both, as 20,used")
+	f.StringVar(&keep, "keep", "", "`NUMBER` of versions to keep, \"used\" for those that states use, or both, such as 20,used")
 	f.StringArrayVar(&pins, "pin", nil, "`VERSION` to keep (repeatable)")
 	removal.Add(f)
 	policy.addTo(cmd)

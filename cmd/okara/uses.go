@@ -29,7 +29,7 @@ func newUsedBy(reg *cli.Registries) *cobra.Command {
 		Use:   "used-by ADDRESS[@CONSTRAINT]",
 		Short: "List the states that use a module or provider",
 		Long: `List the states whose newest version uses a module or provider: the version in use,
- since when, who wrote the state last, the newest version that fits, and whether the
+since when, who wrote the state last, the newest version that fits, and whether the
 one in use is withdrawn or deprecated; with --server, also whether a scan flagged it.
 
 ADDRESS is [HOST/]NAMESPACE/NAME/SYSTEM of a module, [HOST/]NAMESPACE/TYPE of a provider,
@@ -76,7 +76,7 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 func noteUsers(a *cli.App, found usage.Answer) {
 	switch {
 	case found.Others > 0:
-		a.Note("%s that you may not read", text.Plural(found.Others, "other state")+" use some version of it,")
+		a.Note("%d other states, which you may not read, use some version of it", found.Others)
 	case found.Some:
 		a.Note("a few other states, which you may not read, use some version of it")
 	case len(found.States) == 0:
@@ -86,7 +86,7 @@ func noteUsers(a *cli.App, found usage.Answer) {
 		a.Note("%s it in a version that is not recorded", text.Plural(found.Loose, "state")+" may use")
 	}
 	if found.Bare > 0 {
-		a.Note("not recorded: what %s", text.Plural(found.Bare, "state")+" use")
+		a.Note("%s without a record of modules and providers", text.Plural(found.Bare, "state"))
 	}
 	if !found.Complete {
 		a.Note("the list may not be complete: some states or versions could not be read, or the registry does not list its repositories")
@@ -193,7 +193,7 @@ func keepUsed(reg *cli.Registries, uses *states.Uses) func(context.Context, stri
 				err = uses.Refresh(ctx)
 			}
 			if err != nil {
-				reg.Note("warning: reading what states use failed: %v", err)
+				reg.Note("warning: the records of what states use could not be read: %v", err)
 			}
 			if uses == nil {
 				return func(addr.Version) bool { return true }
@@ -201,7 +201,7 @@ func keepUsed(reg *cli.Registries, uses *states.Uses) func(context.Context, stri
 		}
 		used, known := uses.InUse(address)
 		if !known {
-			reg.Note("warning: which versions of %s states use is not known, so all stay: not all states could be read, or one has no record or does not say its version", address)
+			reg.Note("warning: the versions of %s in use are unknown, so all are kept: a state could not be read, or has no record of the version", address)
 		}
 		return used
 	}
@@ -276,18 +276,18 @@ func warnUsers(ctx context.Context, reg *cli.Registries, front *client.Client, i
 	if len(a.States)+a.Others+a.Loose+a.Bare == 0 && !a.Some && a.Complete {
 		return ""
 	}
-	said := text.Plural(a.CountStates(), "state") + " that you may read use it"
+	said := "used by " + text.Plural(a.CountStates(), "state") + " that you may read"
 	switch {
 	case a.Others > 0:
-		said += ", and " + strconv.Itoa(a.Others) + " others use some version of it"
+		said += "; " + strconv.Itoa(a.Others) + " other states use some version of it"
 	case a.Some:
-		said += ", and a few others use some version of it"
+		said += "; a few other states use some version of it"
 	}
 	if a.Loose > 0 {
-		said += ", " + strconv.Itoa(a.Loose) + " in a version that is not recorded"
+		said += "; " + text.Plural(a.Loose, "state") + " may use it in a version that is not recorded"
 	}
 	if a.Bare > 0 {
-		said += "; what " + text.Plural(a.Bare, "state") + " use is not recorded"
+		said += "; " + text.Plural(a.Bare, "state") + " without a record of modules and providers"
 	}
 	if !a.Complete {
 		said += "; not all states are known"

@@ -93,7 +93,7 @@ func (e *Entry) Why(q Query) string {
 		}
 	}
 	if slices.ContainsFunc(q.terms, func(term string) bool { return !strings.Contains(seen, term) && slices.Contains(e.Texts, term) }) {
-		return "In its README, or what it says of an input"
+		return "In its README or in the description of an input"
 	}
 	return ""
 }

@@ -100,7 +100,7 @@ type Front struct {
 func New(o Options) (*Front, error) {
 	f, err := newFront(o)
 	if err != nil {
-		return nil, fmt.Errorf("front-end: %w", err)
+		return nil, fmt.Errorf("registry: %w", err)
 	}
 	mux := f.kit.Mux()
 	for _, s := range f.allServices() {

@@ -312,7 +312,7 @@ func (c *Cloud) checkOrganizations(l addr.Layout) error {
 			return syntax.WrongAt(o.Range, errors.New("this server runs no plans for the tools: the execution mode must be local\nhint: set tfe { runs = \"local\" }"))
 		}
 		if o.RequireLock && !c.TFE.Remote() {
-			return syntax.WrongAt(o.Range, errors.New("require_module_lock is for runs on the server, and this server runs no plans for the tools\nhint: set tfe { runs = \"local\" }, or leave out require_module_lock"))
+			return syntax.WrongAt(o.Range, errors.New("require_module_lock is for runs on the server, and this server runs no plans for the tools\nhint: set tfe { runs = \"local\" }, or omit require_module_lock"))
 		}
 		if len(o.Credentials) > 0 && !c.TFE.Remote() {
 			return syntax.WrongAt(o.Range, errors.New("credentials are for runs on the server, and this server runs no plans for the tools\nhint: set tfe { runs = \"local\" }, or leave out credentials; the tools use those of the machine that they are started on"))

@@ -207,7 +207,7 @@ func ParseKeep(s string) (n int, used bool, err error) {
 		return 1, true, nil
 	}
 	if n, err = strconv.Atoi(strings.TrimSpace(number)); err != nil || both && strings.TrimSpace(word) != "used" {
-		return 0, false, fmt.Errorf("%q must be a number of versions, used, or both, as 20, used", s)
+		return 0, false, fmt.Errorf("%q must be a number of versions, used, or both, such as 20, used", s)
 	}
 	return n, both, nil
 }

@@ -208,7 +208,7 @@ func (s *Syncer) rescan(ctx context.Context, it item, v addr.Version, known Vers
 	known.Scanned = s.o.Now().UTC().Truncate(time.Second)
 	known.Reason = ""
 	if err := it.scanAll(ctx, m, v, s.o); errors.Is(err, ErrBlocked) {
-		known.Reason = "published, but now: " + err.Error() // a published version stays; the front-end decides whether it is served
+		known.Reason = "published, but the newest scan failed: " + err.Error() // a published version stays; the front-end decides whether it is served
 	} else if err != nil {
 		return known, err
 	}

@@ -194,7 +194,7 @@ func TestDepotEnds(t *testing.T) {
 	}
 	says("depot", "No depot has filled this registry yet, and this replica runs no depot file", "okara serve --depot depot.hcl")
 	s.depots.view.Runs = true
-	says("depot", "names no module and no provider yet", "No version is waiting", "No run is active", "None of its own has ended", "Run now")
+	says("depot", "names no module and no provider yet", "No version is waiting", "No run is active", "It has not finished a run", "Run now")
 	s.depots.view.Problem = "depot.hcl:3: Unsupported argument"
 	says("depot", "The depot file cannot be used", "depot.hcl:3")
 	for i := range 250 {

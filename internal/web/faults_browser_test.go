@@ -33,7 +33,7 @@ func faultsOfCatalog() []fault {
 		{what: "search: words split", path: "search?q=table_association", shows: list("net/upgrade/aws"), lacks: list("Nothing found", "[^1]", ":rocket:")},
 		{what: "search: a submodule's resource, and why", path: "search?q=aws_route_table_association", shows: list("1 found", "net/upgrade/aws", "Resource aws_route_table_association")},
 		{what: "search: title of a README", path: "search?q=upgrade+of", shows: list("net/upgrade/aws")},
-		{what: "search: description of an input", path: "search?q=announce", shows: list("net/upgrade/aws", "what it says of an input")},
+		{what: "search: description of an input", path: "search?q=announce", shows: list("net/upgrade/aws", "description of an input")},
 		{what: "search: a page of documentation is a result", path: "search?q=dns_record", shows: list("dns_record", "acme/dns")},
 		{what: "search: plural", path: "search?q=Upgrades", shows: list("net/upgrade/aws")},
 		{what: "search: two letters exchanged", path: "search?q=vcp", shows: list("Did you mean", "net/vpc/aws")},

@@ -26,7 +26,7 @@ func initLocked(ctx context.Context, c *child, p prepared, init func() error) er
 	}
 	c.stays = true
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the configuration has no %s, which this run requires\nhint: run `okara lock --modules` after init in its folder, and add the file to it", modulelock.Name)
+		return fmt.Errorf("the configuration has no %s, which this run requires\nhint: run `okara lock --modules` after init in its folder, and add the file to the configuration", modulelock.Name)
 	}
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func initLocked(ctx context.Context, c *child, p prepared, init func() error) er
 	defer root.Close()
 	dir := path.Clean(c.Order.Spec.Source.Path)
 	err = lock.CheckInstalled(modulelock.Files{Open: root.Open, OpenRoot: root.OpenRoot}, dir, path.Join(dir, ".terraform"),
-		"if they are right, run `okara tofu init -upgrade` and `okara lock --modules --upgrade`, and use the configuration with the new file")
+		"if the installed modules are correct, run `okara tofu init -upgrade` and `okara lock --modules --upgrade`, and use the configuration with the new file")
 	c.stays = err != nil
 	return err
 }
@@ -71,7 +71,7 @@ func initSelected(ctx context.Context, c *child, lock *modulelock.File, init fun
 		return err
 	}
 	for _, err := range skipped {
-		c.log.logLine("okara: the tool selects versions of modules by itself: %s", text.Line(err.Error()))
+		c.log.logLine("okara: locked module versions are not enforced, the tool selects versions itself: %s", text.Line(err.Error()))
 	}
 	if selecting != nil {
 		if err := c.dir.Give(configFile, selecting); err != nil {

@@ -14,7 +14,7 @@ var (
 	errMoved = errors.New("the ledger has moved")
 	errOver  = errors.New("the term of this leader has ended")
 	// errRefused wraps every reason for which no replica may lead.
-	errRefused = errors.New("no leader may start")
+	errRefused = errors.New("no server can become the leader")
 )
 
 // lead takes the lock and leads until the term ends: errOver. Other errors say why it does not.
