@@ -229,13 +229,15 @@ func (c *collector) readSingle(p property, f field) (field, json.RawMessage) {
 		f.Kind = kindArea // a single line would lose them
 	}
 	if f.Kind == kindChoose {
-		f.Options = p.choiceOptions(f.within || written == "")
+		f.Options = p.choiceOptions(f.within || written == "" || p.noDefault() && !f.Required)
 		if !slices.ContainsFunc(f.Options, func(o site.Choice) bool { return o.Value == written }) {
 			f.Options = append(f.Options, site.Choice{Value: written, Text: text.Block(written) + " (no longer allowed)"})
 		}
 	}
 	if f.setText(written); p.Sensitive {
 		f.setText("")
+		f.Again = written != ""
+		f.Required = f.Required || f.Again
 	}
 	if f.within && written == "" {
 		return f, nil

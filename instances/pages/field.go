@@ -29,6 +29,7 @@ type field struct {
 	Options  []site.Choice
 	Required bool
 	Linked   bool   // the value came from a link
+	Again    bool   // a secret was sent, which the page does not repeat
 	Error    string // "": no error
 	When     string // JSON: the values that other fields need for this one to apply; "": it always applies
 

@@ -82,7 +82,7 @@ func TestFormErrors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			form := d.Fill(t, "anna", "run/lab/vpc", append([]string{"p.secret", "hunter2hunter2"}, c.form...)...)
 			body := d.Open(t, 422, "anna", "run/lab/vpc", form).Body
-			for _, text := range []string{`id="errors"`, "autofocus", `href="#` + c.field + `"`, `id="` + c.field + `-error"`, `aria-invalid="true"`, c.text} {
+			for _, text := range []string{"Enter it again", `id="errors"`, "autofocus", `href="#` + c.field + `"`, `id="` + c.field + `-error"`, `aria-invalid="true"`, c.text} {
 				if !strings.Contains(body, text) {
 					t.Errorf("%q is not in it:\n%s", text, body)
 				}

@@ -274,5 +274,5 @@ func describeLaunch(made api.Instance, now time.Time) string {
 		}
 		return "You already have this instance."
 	}
-	return "The instance is being created. See the log below."
+	return "Launch submitted. The log below shows its progress."
 }

@@ -231,6 +231,13 @@ func rowFor(p parameters, name string) parameterRow {
 	case !property.Sensitive && len(property.Default) > 0:
 		row.Default = text.Block(property.formText(property.Default))
 	}
+	if len(property.Enum) > 0 {
+		var allowed []string
+		for _, o := range property.choiceOptions(false) {
+			allowed = append(allowed, o.Text)
+		}
+		row.Help = append(row.Help, "One of "+strings.Join(allowed, ", ")+".")
+	}
 	if property.Sensitive {
 		row.Marks = append(row.Marks, site.Mark{Text: "sensitive", Kind: "plain"})
 	}

@@ -135,7 +135,11 @@ func describeCancel(i api.Instance) []string {
 
 func describeUpdate(i api.Instance) []string {
 	if wasNeverReady(i) {
-		return []string{"These are the values you launched it with. Change what made it fail. Secrets are kept; enter only new ones."}
+		lines := []string{"These are the values you launched it with. Change what made it fail. Secrets are kept; enter only new ones."}
+		if why := reasonOf(i); why != "" {
+			lines = append([]string{"It failed: " + why}, lines...)
+		}
+		return lines
 	}
 	return []string{"It runs once more, with what you change here."}
 }
@@ -145,7 +149,7 @@ func updateDone(i api.Instance, _ time.Time) string {
 	case i.Pending != nil:
 		return "Someone must approve the change. Until then it stays as it is."
 	case i.ReadyAt.IsZero():
-		return "The instance is being created. See the log below."
+		return "Launch submitted again. The log below shows its progress."
 	}
 	return "The instance is being changed."
 }

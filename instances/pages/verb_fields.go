@@ -149,7 +149,7 @@ func updateFields(c *verbCall) ([]field, error) {
 func (c *verbCall) keepSecrets(fields []field) []field {
 	for n := range fields {
 		if f := &fields[n]; c.parameters.Properties[c.parameters.Order[n]].Sensitive {
-			f.Required = false
+			f.Required = f.Again
 			f.Help = append(f.Help, "Leave it empty to keep the value.")
 		}
 	}
@@ -179,7 +179,7 @@ func updateBody(c *verbCall, f *site.Form) (any, bool) {
 		case !has || secret && f.Get(prefix+name) == "" || !secret && isSame(value, c.chosen[name]):
 			continue
 		case secret:
-			c.body.Changed = append(c.body.Changed, asks[i].Label+": a new value")
+			c.body.Changed = append(c.body.Changed, asks[i].Label+": a new value, which this page does not repeat: enter it again")
 		default:
 			c.body.Changed = append(c.body.Changed, asks[i].Label+" "+briefValue(c.chosen[name])+" → "+briefValue(value))
 		}

@@ -382,10 +382,37 @@ func typeEffect(before, now string) string {
 	case !acceptsType(is, full), !acceptsType(is, least), // of some values
 		convert.GetConversionUnsafe(is.WithoutOptionalAttributesDeep(), full) == nil && !full.Equals(is.WithoutOptionalAttributesDeep()): // an attribute is dropped in silence
 		return MayBreak
-	case was.Equals(is) && !reflect.DeepEqual(ctySchema(was, wasDefaults), ctySchema(is, isDefaults)): // the default of an attribute
+	case changesDefault(ctySchema(was, wasDefaults), ctySchema(is, isDefaults)):
 		return MayBreak
 	}
 	return New
+}
+
+// changesDefault reports whether an attribute that both types have has another default.
+func changesDefault(was, is schema) bool {
+	all, _ := was["properties"].(schema)
+	now, _ := is["properties"].(schema)
+	for name := range all {
+		a, _ := all[name].(schema)
+		b, both := now[name].(schema)
+		if both && (!reflect.DeepEqual(a["default"], b["default"]) || changesDefault(a, b)) {
+			return true
+		}
+	}
+	for _, of := range []string{"items", "additionalProperties"} {
+		a, _ := was[of].(schema)
+		if b, both := is[of].(schema); both && changesDefault(a, b) {
+			return true
+		}
+	}
+	tuple, _ := was["prefixItems"].([]schema)
+	items, _ := is["prefixItems"].([]schema)
+	for i := range min(len(tuple), len(items)) {
+		if changesDefault(tuple[i], items[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 func acceptsType(t, given cty.Type) bool {

@@ -51,6 +51,7 @@ func rulesOfCompare() []rule {
 		{"an attribute of an object that becomes required", input("type = list(object({b = optional(string)}))"), input("type = list(object({b = string}))"), breaks, ""},
 		{"an attribute of an object that becomes optional", input("type = list(object({b = string}))"), input("type = list(object({b = optional(string)}))"), isNew, ""},
 		{"an attribute of an object that is dropped", input("type = object({b = string, c = string})"), input("type = object({b = string})"), may, ""},
+		{"another default of an attribute, beside a new attribute", input("type = list(object({b = optional(string, \"x\")}))"), input("type = list(object({b = optional(string, \"y\"), c = optional(string)}))"), may, ""},
 		{"another default of an attribute", input("type = object({b = optional(string, \"x\")})"), input("type = object({b = optional(string, \"y\")})"), may, ""},
 		{"another order of the attributes of an object", input("type = object({\n b = string\n c = optional(number, 1)\n })"), input("type = object({ c = optional(number, 1), b = string })"), isNew, "object({ b = string, c = optional(number, 1) }), required →"},
 		{"a comment in a type", input("type = list(string)"), input("type = list( # of names\n string)"), "", ""},

@@ -48,6 +48,7 @@ func TestDescribe(t *testing.T) {
 		"size":  `{"default":3,"type":["number","null"],"x-okara-type":"number","x-okara-validation":[{"condition":"var.size != 0","error_message":"\"at least ${1}\""}]}`,
 		"token": `{"type":["string","null"],"writeOnly":true,"x-okara-ephemeral":true,"x-okara-type":"string"}`,
 		"any":   `{}`,
+		"big":   `{"default":12345678901234567890,"type":["number","null"],"x-okara-type":"number"}`,
 		"zones": `{"default":["a"],"items":{"type":"string"},"type":["array","null"],"uniqueItems":true,"x-okara-type":"set(string)"}`,
 		"pair":  `{"maxItems":2,"minItems":2,"prefixItems":[{"type":"string"},{"type":"boolean"}],"type":["array","null"],"x-okara-type":"tuple([string, bool])"}`,
 		"rules": `{"items":{"properties":{"port":{"type":"number"},"proto":{"default":"tcp","type":["string","null"]},"tags":{"additionalProperties":{"type":"string"},"type":["object","null"]}},"required":["port"],"type":"object"},"type":["array","null"]}`,
@@ -60,7 +61,7 @@ func TestDescribe(t *testing.T) {
 		must.Match(t, name, raw, want)
 	}
 	must.Match(t, "required", inputs.Required, []string{"any", "name", "pair", "rules", "token"})
-	must.Match(t, "order", d.Root.InputOrder, []string{"name", "size", "token", "any", "zones", "pair", "rules"})
+	must.Match(t, "order", d.Root.InputOrder, []string{"name", "size", "token", "any", "big", "zones", "pair", "rules"})
 	want := artifact.DescribedModule{
 		Readme:            &artifact.DescribedReadme{Path: "README.md", Text: "# VPC\n"},
 		Outputs:           []artifact.DescribedOutput{{Name: "id", Description: "the ID", Sensitive: true}},
@@ -111,6 +112,10 @@ variable "token" {
   ephemeral = true
 }
 variable "any" {}
+variable "big" {
+  type    = number
+  default = 12345678901234567890
+}
 variable "zones" {
   type    = set(string)
   default = ["a"]

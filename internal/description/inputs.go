@@ -16,6 +16,7 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // schema is a JSON Schema 2020-12.
@@ -61,6 +62,9 @@ func variableSchema(v *tfconfig.Variable, s schema, f variableFlags) schema {
 	}
 	if !v.Required {
 		s["default"] = v.Default
+		if f.exact != nil {
+			s["default"] = f.exact
+		}
 	}
 	if v.Sensitive {
 		s["writeOnly"] = true
@@ -169,6 +173,7 @@ func childDefaults(d *typeexpr.Defaults, key string) *typeexpr.Defaults {
 type variableFlags struct {
 	notNullable, ephemeral, constant bool
 	validation                       []validationRule
+	exact                            json.RawMessage // the default, if it has numbers that a float64 would change
 }
 
 // outputFlags holds the arguments of an output that terraform-config-inspect does not report.
@@ -213,15 +218,37 @@ func isBool(content *hcl.BodyContent, name string, want bool) bool {
 
 func readVariable(b *hcl.Block, source []byte) variableFlags {
 	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{{Name: "nullable"}, {Name: "ephemeral"}, {Name: "const"}}, Blocks: []hcl.BlockHeaderSchema{{Type: "validation"}},
+		Attributes: []hcl.AttributeSchema{{Name: "nullable"}, {Name: "ephemeral"}, {Name: "const"}, {Name: "default"}}, Blocks: []hcl.BlockHeaderSchema{{Type: "validation"}},
 	})
 	flags := variableFlags{notNullable: isBool(content, "nullable", false), ephemeral: isBool(content, "ephemeral", true), constant: isBool(content, "const", true)}
+	if a, ok := content.Attributes["default"]; ok && a.Expr.Range().CanSliceBytes(source) && manyDigits().Match(a.Expr.Range().SliceBytes(source)) {
+		flags.exact = exactValue(a.Expr)
+	}
 	for _, block := range content.Blocks {
 		if rule, ok := parseValidation(block, source); ok && len(flags.validation) < maxValidations {
 			flags.validation = append(flags.validation, rule)
 		}
 	}
 	return flags
+}
+
+// manyDigits matches numbers that may have more digits than a float64 keeps.
+var manyDigits = text.Pattern(`[0-9.]{16}|[0-9][eE]`)
+
+// exactValue returns a constant as JSON with all digits; nil: it is none.
+func exactValue(e hcl.Expression) json.RawMessage {
+	if native, ok := e.(hclsyntax.Expression); ok && syntax.CheckValue(native) != nil {
+		return nil
+	}
+	v, diags := e.Value(nil)
+	if diags.HasErrors() || !v.IsWhollyKnown() {
+		return nil
+	}
+	b, err := ctyjson.Marshal(v, v.Type())
+	if err != nil {
+		return nil
+	}
+	return b
 }
 
 // readTools adds the versions of tools in language { compatible_with { … } }.

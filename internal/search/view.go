@@ -71,6 +71,10 @@ func (v *View) Search(q Query, downloads func(kind, address string) int64) []*En
 // Why says where an entry matches a query, if not by its address or description.
 func (e *Entry) Why(q Query) string {
 	seen := strings.ToLower(e.Address + " " + e.Description)
+	whole := strings.Join(q.terms, "_") // as the type of a resource is written
+	if i := slices.IndexFunc(e.Resources, func(name string) bool { return len(q.terms) > 1 && strings.Contains(strings.ToLower(name), whole) }); i >= 0 {
+		return "Resource " + e.Resources[i]
+	}
 	for _, term := range q.terms {
 		for _, word := range append([]string{term}, parts(bareAddress(term))...) {
 			word = strings.TrimSuffix(word, "s")

@@ -53,7 +53,7 @@ func (s usageExamples) moduleExamples(r *site.Request, m addr.Module, v addr.Ver
 			Title: "Across an air gap", Note: "One file for a network without this server; the second line is run there.",
 			Text: "okara bundle create " + m.Name + ".tar " + m.String() + "@" + v.String() + "\nokara bundle load " + m.Name + ".tar --registry HOST/PREFIX\n",
 		},
-		{Title: "On the command line", Note: "Fetch the files.", Text: "okara pull module " + m.String() + "@" + v.String() + " DIR\n"},
+		{Title: "On the command line", Note: "Fetch the files.", Text: "okara pull " + m.String() + "@" + v.String() + " DIR\n"},
 		verifyExample(m.String()+"@"+v.String(), by),
 		{
 			Title: "Badge", Note: "Shows the newest version in a README, to users who may read the module here.",
