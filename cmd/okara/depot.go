@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/modulelock"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/supply"
@@ -115,7 +117,7 @@ func usedVersions(names []string) (func(entry string, v addr.Version) bool, erro
 	return func(entry string, v addr.Version) bool { return used[entry+" "+v.String()] }, nil
 }
 
-// installedModules reads the list of installed modules that tofu and terraform keep; modules
+// installedModules reads the list of installed modules that tofu and terraform keep, or a lock of modules; modules
 // that did not come from a registry have no version.
 func installedModules(name string) ([]addr.ModuleVersion, error) {
 	b, err := os.ReadFile(name)
@@ -125,10 +127,17 @@ func installedModules(name string) ([]addr.ModuleVersion, error) {
 	if err != nil {
 		return nil, err
 	}
-	var doc struct {
-		Modules []struct{ Source, Version string }
-	}
-	if err := json.Unmarshal(b, &doc); err != nil {
+	type module struct{ Source, Version string }
+	var doc struct{ Modules []module }
+	if filepath.Base(name) == modulelock.Name {
+		lock, err := modulelock.Parse(name, b)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range lock.Packages {
+			doc.Modules = append(doc.Modules, module{p.Source, p.Version})
+		}
+	} else if err := json.Unmarshal(b, &doc); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	var out []addr.ModuleVersion

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/importer"
 	"github.com/seed-141914ff/okara/internal/lockfile"
+	"github.com/seed-141914ff/okara/internal/modulelock"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
@@ -159,6 +160,8 @@ func projectFiles(names []string) (locks, installed []string, err error) {
 			case e.IsDir() && e.Name() == dataFolder:
 				installed = append(installed, filepath.Join(path, "modules", "modules.json"))
 				return fs.SkipDir
+			case !e.IsDir() && e.Name() == modulelock.Name:
+				installed = append(installed, path)
 			case path == name && !e.IsDir():
 				locks = append(locks, path)
 				installed = append(installed, filepath.Join(filepath.Dir(path), dataFolder, "modules", "modules.json"))

@@ -98,6 +98,8 @@ func TestLock(t *testing.T) {
 		"a commit":         {write("dns/.git/HEAD", "x"), ""},
 		"a link":           {link("main.tf", "dns/zone/link"), `module "dns"`},
 		"a link out":       {link("/etc/passwd", "dns/link"), "is a link to outside the package"},
+		"a link to git":    {link("../.git/HEAD", "dns/zone/link"), "is a link to outside the package"},
+		"a link by a link": {func() error { return errors.Join(link("..", "dns/zone/up")(), link("up/../net", "dns/zone/link")()) }, "is a link to outside the package"},
 		"a linked package": {link("net", "dns"), `module "dns"`},
 		"a copy":           {write("net.subnets/main.tf", "#"), `module "net.subnets"`},
 		"a call":           {rewrite(`"Key":"dns"`, `"Key":"own2"`), ""},
@@ -185,6 +187,26 @@ func TestSelect(t *testing.T) {
 			t.Errorf("%s: %s %s, want %s", path, resp.Status, body, want)
 		}
 		must.Succeed(t, resp.Body.Close())
+	}
+}
+
+// TestHostileLock: a lock that means nothing, or too much, is refused.
+func TestHostileLock(t *testing.T) {
+	const good = "package \"a/b/c/d\" \"1\" {\n  hashes = [\"h1:x\"]\n}\n"
+	for text, want := range map[string]string{
+		good + good:            ".okara.lock.hcl:4: the package has two blocks",
+		"call \"x\" {\n}\n":    `has no package "" "", which the call "x" names`,
+		"package \"a\" {\n}\n": "expected a package",
+		"package \"a\" \"b\" {\n  hashes = []\n}\n":                                     "a list of 1 to 16 strings",
+		"package \"a\" \"b\" {\n  hashes = [" + strings.Repeat("\"x\",", 17) + "]\n}\n": "a list of 1 to 16 strings",
+		"package \"a\" \"b\" {\n  hashes = [1]\n}\n":                                    "hashes must be strings",
+		"package \"a\" \"b\" {\n  hashes = [file(\"/etc/passwd\")]\n}\n":                "hashes must be a constant",
+		strings.Repeat("call \"x\" {\n}\n", maxBlocks+1):                                "has more than 5000 blocks",
+		strings.Repeat("#", MaxSize+1):                                                  "has more than 8 MiB",
+	} {
+		if _, err := Parse(Name, []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60q: %v, want %q", text, err, want)
+		}
 	}
 }
 
