@@ -232,15 +232,16 @@ func addressIn(b *hcl.Block, name string) string {
 	if diags.HasErrors() {
 		return ""
 	}
-	at := steps.RootName()
+	var at strings.Builder
+	at.WriteString(steps.RootName())
 	for _, s := range steps[1:] {
 		attribute, ok := s.(hcl.TraverseAttr)
 		if !ok {
 			return ""
 		}
-		at += "." + attribute.Name
+		at.WriteString("." + attribute.Name)
 	}
-	return at
+	return at.String()
 }
 
 // noteTool notes what OpenTofu 1.12 or Terraform 1.16 refuses.

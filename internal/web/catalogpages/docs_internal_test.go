@@ -3,6 +3,7 @@
 package catalogpages
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 
@@ -44,10 +45,10 @@ func TestDocsRows(t *testing.T) {
 	}
 	for text, want := range map[string]string{"dns_record": "dns_record", "DNS record": "dns_record", "record": "dns_cname_record dns_record", "set": "dns_record_set", "cord": "", "": ""} {
 		var got []string
-		for _, row := range docsRows(search.Query{Text: text}, found) {
+		for _, row := range docsRows(must.Get(search.ParseQuery(url.Values{"q": {text}}))(t), found) {
 			got = append(got, row.Text)
 		}
 		must.Equal(t, text, strings.Join(got, " "), want)
 	}
-	must.Equal(t, "page", docsRows(search.Query{Text: "dns record"}, found)[0].Href, "mirror/registry.example.com/acme/dns/1.2.3/docs/resources/record")
+	must.Equal(t, "page", docsRows(must.Get(search.ParseQuery(url.Values{"q": {"dns record 1.2.3"}}))(t), found)[0].Href, "mirror/registry.example.com/acme/dns/1.2.3/docs/resources/record")
 }
