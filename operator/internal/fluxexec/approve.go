@@ -26,9 +26,35 @@ type Gated struct {
 	Digest     string `json:"digest"`     // of the changes with their values: 64 hexadecimal digits
 	Generation int64  `json:"generation"` // of the Terraform that was planned
 	Refused    bool   `json:"refused,omitempty"`
-	Adds       int    `json:"adds,omitempty"`
-	Changes    int    `json:"changes,omitempty"`
-	Removes    int    `json:"removes,omitempty"`
+	Actions
+}
+
+// Actions are the numbers of what a plan does, and notes on it.
+type Actions struct {
+	Adds    int    `json:"adds,omitempty"`
+	Changes int    `json:"changes,omitempty"`
+	Removes int    `json:"removes,omitempty"`
+	Imports int    `json:"imports,omitempty"`
+	Forgets int    `json:"forgets,omitempty"`
+	Notes   []Note `json:"notes,omitempty"` // the first of them
+}
+
+// Words says the numbers as the tools do.
+func (a Actions) Words() string {
+	words := fmt.Sprintf("%d to add, %d to change, %d to destroy", a.Adds, a.Changes, a.Removes)
+	if a.Imports > 0 {
+		words += fmt.Sprintf(", %d to import", a.Imports)
+	}
+	if a.Forgets > 0 {
+		words += fmt.Sprintf(", %d to forget", a.Forgets)
+	}
+	return words
+}
+
+// Note is that of package lifecycle.
+type Note struct {
+	Kind string `json:"kind"`
+	Text string `json:"text"`
 }
 
 const digestLength = 64

@@ -88,10 +88,8 @@ type Plan struct {
 	ID         string
 	Reason     string // PlanGateMissing, if it cannot be approved
 	Generation int64  // of the Terraform
-	Adds       int
-	Changes    int
-	Removes    int
-	ConfigMap  string // its key tfplan holds the text; a long plan is in several, found by labels
+	Actions
+	ConfigMap string // its key tfplan holds the text; a long plan is in several, found by labels
 }
 
 // TurnedAway reports whether okara serve refused the run its state: OpenTofu shows only 409.
@@ -192,9 +190,7 @@ func (s *Spec) waitingPlan(live *unstructured.Unstructured) *Plan {
 		return p
 	}
 	p.ID = s.planID(g.Digest)
-	p.Adds = g.Adds
-	p.Changes = g.Changes
-	p.Removes = g.Removes
+	p.Actions = g.Actions
 	return p
 }
 

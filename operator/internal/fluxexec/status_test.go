@@ -63,7 +63,7 @@ func TestObserve(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			annotations := map[string]string{
 				fluxexec.AnnotationAttempt: "7", "reconcile.fluxcd.io/requestedAt": "r",
-				fluxexec.AnnotationPlan: `{"digest":"` + plan + `","generation":2,"adds":1,"changes":2,"removes":3}`,
+				fluxexec.AnnotationPlan: `{"digest":"` + plan + `","generation":2,"adds":1,"changes":2,"removes":3,"forgets":1,"notes":[{"kind":"forget","text":"a.b"}]}`,
 			}
 			live := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "greeting", "generation": int64(2)}}}
 			live.SetAnnotations(annotations)
@@ -81,8 +81,9 @@ func TestObserve(t *testing.T) {
 				t.Fatalf("%+v", got.Plan)
 			}
 			if c.id != "" {
-				want := fluxexec.Plan{ID: c.id, Generation: 2, Adds: 1, Changes: 2, Removes: 3, ConfigMap: "tfplan-default-greeting"}
+				want := fluxexec.Plan{ID: c.id, Generation: 2, Actions: fluxexec.Actions{Adds: 1, Changes: 2, Removes: 3, Forgets: 1, Notes: []fluxexec.Note{{Kind: "forget", Text: "a.b"}}}, ConfigMap: "tfplan-default-greeting"}
 				must.Match(t, "value", *got.Plan, want)
+				must.Equal(t, "words", got.Plan.Words(), "1 to add, 2 to change, 3 to destroy, 1 to forget")
 			}
 		})
 	}

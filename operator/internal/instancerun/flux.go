@@ -237,9 +237,15 @@ func plannedStatus(a instancectl.Attempt, st fluxexec.Status) (run.Status, error
 		return run.Status{State: run.Running}, nil
 	}
 	p := st.Plan
-	return endedStatus(lifecycle.Result{
-		Outcome: lifecycle.Done, Plan: p.ID, Counts: &lifecycle.Counts{Add: p.Adds, Change: p.Changes, Remove: p.Removes}, Resources: -1,
-	}), nil
+	over := lifecycle.Result{Outcome: lifecycle.Done, Plan: p.ID, Counts: new(countsOf(p)), Resources: -1}
+	for _, n := range p.Notes {
+		over.Notes = append(over.Notes, lifecycle.Note(n))
+	}
+	return endedStatus(over), nil
+}
+
+func countsOf(p *fluxexec.Plan) lifecycle.Counts {
+	return lifecycle.Counts{Add: p.Adds, Change: p.Changes, Remove: p.Removes, Import: p.Imports, Forget: p.Forgets}
 }
 
 // readApplied reads the outputs that the template lists.

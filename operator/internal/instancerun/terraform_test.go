@@ -352,14 +352,14 @@ func TestTerraformPlans(t *testing.T) {
 		t.Errorf("nobody saw it: %+v", st)
 	}
 	o := s.terraform()
-	gated := must.Get(json.Marshal(fluxexec.Gated{Digest: strings.Repeat("b", 64), Generation: o.GetGeneration(), Adds: 2}))(t)
+	gated := must.Get(json.Marshal(fluxexec.Gated{Digest: strings.Repeat("b", 64), Generation: o.GetGeneration(), Actions: fluxexec.Actions{Adds: 2, Forgets: 1, Notes: []fluxexec.Note{{Kind: lifecycle.NoteForget, Text: "a.b"}}}}))(t)
 	before := o.DeepCopy()
 	annotations := o.GetAnnotations()
 	annotations[fluxexec.AnnotationPlan] = string(gated)
 	o.SetAnnotations(annotations)
 	must.Succeed(t, s.Patch(t.Context(), o, client.MergeFrom(before)))
 	st := s.run(run.Ended)
-	if st.Result.Plan != "1.0.0-aaaaaaaaaa.bbbbbbbbbbbb" || st.Result.Counts.Add != 2 {
+	if st.Result.Plan != "1.0.0-aaaaaaaaaa.bbbbbbbbbbbb" || st.Result.Counts.Words(false) != "2 to add, 0 to change, 0 to destroy, 1 to forget" || len(st.Result.Notes) != 1 {
 		t.Errorf("%+v", st.Result)
 	}
 	s.a.Kind, s.a.Approved = lifecycle.RunApply, "1.0.0-aaaaaaaaaa.cccccccccccc"

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -173,7 +172,7 @@ func (s *status) setPlanned(now fluxexec.Status, generation int64, had *planStat
 	if had != nil && had.Pending == now.Plan.ID && had.Since != "" && !had.isOld(at) {
 		since = had.Since
 	}
-	s.Plan = &planStatus{Pending: now.Plan.ID, Since: since, Summary: fmt.Sprintf("%d to add, %d to change, %d to destroy", now.Plan.Adds, now.Plan.Changes, now.Plan.Removes)}
+	s.Plan = &planStatus{Pending: now.Plan.ID, Since: since, Summary: now.Plan.Words()}
 	if now.Plan.Reason == "" {
 		s.sayState(verdict.UnderWay, generation, v1alpha1.ReasonPlanned, "plan "+now.Plan.ID+" is waiting for an Approval")
 		return

@@ -113,7 +113,7 @@ func (g *Gate) judgePlan(ctx context.Context, p *payload) (answer, error) {
 		return answer{}, err
 	}
 	gated := fluxexec.Gated{Digest: digest, Generation: p.Metadata.Generation}
-	gated.Adds, gated.Changes, gated.Removes = p.Status.Plan.countActions()
+	gated.Actions = p.Status.Plan.readActions()
 	if p.Spec.ApprovePlan == "" {
 		return answer{Passed: true}, g.recordSeen(ctx, live, gated)
 	}

@@ -15,7 +15,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
 const (
@@ -49,6 +51,17 @@ type plan struct {
 	Version   string `json:"format_version"`
 	Resources []any  `json:"resource_changes"`
 	Outputs   any    `json:"output_changes"`
+	Checks    []struct {
+		Address struct {
+			Kind string `json:"kind"`
+			Name string `json:"to_display"`
+		} `json:"address"`
+		Instances []struct {
+			Problems []struct {
+				Message string `json:"message"`
+			} `json:"problems"`
+		} `json:"instances"`
+	} `json:"checks"`
 }
 
 var errNoPlan = errors.New("it contains no tofu plan: the webhook needs payloadType SpecAndPlan")
@@ -89,20 +102,41 @@ func (p *payload) digest(key []byte) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-func (p *plan) countActions() (adds, changes, removes int) {
+// readActions counts what the plan does, and names what it forgets and imports and the checks that
+// failed.
+func (p *plan) readActions() (all fluxexec.Actions) {
+	note := func(kind, words string) {
+		if len(all.Notes) < lifecycle.MaxNotes {
+			all.Notes = append(all.Notes, fluxexec.Note{Kind: kind, Text: text.Excerpt(words)})
+		}
+	}
 	for _, resource := range p.Resources {
 		m, _ := resource.(map[string]any)
+		address, _ := m["address"].(string)
 		change, _ := m["change"].(map[string]any)
 		actions, _ := change["actions"].([]any)
-		has := func(action string) int {
+		for action, n := range map[string]*int{"create": &all.Adds, "update": &all.Changes, "delete": &all.Removes, "forget": &all.Forgets} {
 			if slices.Contains(actions, any(action)) {
-				return 1
+				*n++
 			}
-			return 0
 		}
-		adds = adds + has("create")
-		changes = changes + has("update")
-		removes = removes + has("delete")
+		if slices.Contains(actions, any("forget")) {
+			note(lifecycle.NoteForget, address)
+		}
+		if change["importing"] != nil {
+			all.Imports++
+			note(lifecycle.NoteImport, address)
+		}
 	}
-	return adds, changes, removes
+	for _, c := range p.Checks {
+		if c.Address.Kind != "check" {
+			continue
+		}
+		for _, in := range c.Instances {
+			for _, problem := range in.Problems {
+				note(lifecycle.NoteCheck, c.Address.Name+": "+problem.Message)
+			}
+		}
+	}
+	return all
 }

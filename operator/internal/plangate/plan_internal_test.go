@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
 // body is a request of tofu-controller, with a plan in the format of tofu 1.12.
@@ -19,7 +20,10 @@ const body = `{"apiVersion":"infra.contrib.fluxcd.io/v1alpha2","kind":"Terraform
 {"address":"a.a","type":"a","change":{"actions":["create"],"before":null,"after":{"size":9007199254740993},"after_unknown":{"id":true}}},
 {"address":"a.b","type":"a","change":{"actions":["delete","create"],"before":{"x":"1"},"after":{"x":"2"}}},
 {"address":"a.c","type":"a","change":{"actions":["update"]}},
-{"address":"a.d","type":"a","change":{"actions":["no-op"]}}],
+{"address":"a.d","type":"a","change":{"actions":["no-op"],"importing":{"id":"abc"}}},
+{"address":"a.e","type":"a","change":{"actions":["forget"]}}],
+"checks":[{"address":{"kind":"check","name":"ok","to_display":"check.ok"},"status":"fail","instances":[{"status":"fail","problems":[{"message":"must be\nfive"}]}]},
+{"address":{"kind":"resource","to_display":"a.a"},"status":"fail","instances":[{"status":"fail","problems":[{"message":"no check"}]}]}],
 "output_changes":{"id":{"actions":["create"],"after":"v"}}}}}`
 
 func digestOf(t *testing.T, text string) string {
@@ -50,9 +54,10 @@ func TestDigest(t *testing.T) {
 	if sum, err := p.digest([]byte("another")); err != nil || sum == first {
 		t.Errorf("the key does not count: %v", err)
 	}
-	if a, c, r := p.Status.Plan.countActions(); a != 2 || c != 1 || r != 1 {
-		t.Errorf("%d to add, %d to change, %d to remove", a, c, r)
-	}
+	must.Match(t, "actions", p.Status.Plan.readActions(), fluxexec.Actions{
+		Adds: 2, Changes: 1, Removes: 1, Imports: 1, Forgets: 1,
+		Notes: []fluxexec.Note{{Kind: "import", Text: "a.d"}, {Kind: "forget", Text: "a.e"}, {Kind: "check", Text: "check.ok: must be five"}},
+	})
 }
 
 // TestParse checks that anything but the plan of a Terraform is refused.
@@ -84,7 +89,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		p.Status.Plan.countActions()
+		p.Status.Plan.readActions()
 		first := must.Get(p.digest([]byte("key")))(t)
 		if again := digestOf(t, string(b)); again != first || len(first) != 64 {
 			t.Errorf("%s, then %s", first, again)
