@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -150,6 +152,20 @@ func TestCheckAway(t *testing.T) {
 			if err := ask(); !errors.Is(err, oci.ErrUnavailable) || errors.Is(err, statebackend.ErrLockLost) {
 				t.Errorf("got %v, want that the registry is away", err)
 			}
+		}
+	})
+}
+
+// TestOtherRepository: no state is stored beside the versions of a module, whose readers have other
+// rights. Where there are states already, it goes on.
+func TestOtherRepository(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		s := newStore(t, host, nil, statebackend.Options{})
+		m := must.Get(oci.NewManifest(ocispec.Manifest{ArtifactType: "application/x", Config: ocispec.DescriptorEmptyJSON}))(t)
+		must.Get(s.Repo().EnsureBlob(t.Context(), oci.BytesBlob(ocispec.MediaTypeEmptyJSON, []byte("{}"))))(t)
+		must.Succeed(t, s.Repo().PutTag(t.Context(), "1.2.0", m))
+		if _, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"}); !errors.Is(err, oci.ErrExists) || !strings.Contains(err.Error(), "1.2.0") {
+			t.Errorf("beside a version: %v", err)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -127,6 +128,23 @@ func statusOf(err error) protocol.Status {
 	return protocol.StatusRefused
 }
 
+// versionWithoutState returns a tag that is a version, as of a module, if no tag is of a state: who
+// may read modules is not asked whether he may read states. "": there is none, or there are states.
+func versionWithoutState(tags []string) (version string) {
+	for _, tag := range tags {
+		if _, ok := format.ParseStateTag(tag); ok {
+			return ""
+		}
+		if part := strings.SplitN(strings.TrimPrefix(tag, "v"), ".", 3); len(part) == 3 && version == "" {
+			_, err := strconv.Atoi(part[0] + part[1])
+			if err == nil && part[2] != "" && part[2][0] >= '0' && part[2][0] <= '9' {
+				version = tag
+			}
+		}
+	}
+	return version
+}
+
 // listToLock lists; its first list decides whether lists of this repository are fit for locking.
 func (x *session) listToLock(ctx context.Context) (protocol.Snapshot, time.Duration, error) {
 	l := x.terms.known
@@ -140,6 +158,9 @@ func (x *session) listToLock(ctx context.Context) (protocol.Snapshot, time.Durat
 	}
 	tags := l.tags
 	if x.terms.locks {
+		if version := versionWithoutState(tags); version != "" {
+			return protocol.Snapshot{}, 0, fmt.Errorf("%s has a version %s of something else, and no state\nhint: keep states in a repository of their own, such as HOST/state/NAME, since rights go by it: %w", x.s.repo, version, oci.ErrExists)
+		}
 		if err := x.checkNumbers(tags); err != nil {
 			return protocol.Snapshot{}, 0, err
 		}

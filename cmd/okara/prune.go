@@ -72,6 +72,11 @@ Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
 			if err != nil {
 				return err
 			}
+			for _, pin := range pins {
+				if !slices.ContainsFunc(l.Listing.Versions, func(v addr.Version) bool { return v.String() == pin }) {
+					return cli.WithHint(cli.UsageError("--pin %s: %s has no such version", pin, t.address), "`okara list %s` shows the versions", t.address)
+				}
+			}
 			inUse := func(addr.Version) bool { return false }
 			if used {
 				inUse = keepUsed(reg, nil)(cmd.Context(), t.Item.String())

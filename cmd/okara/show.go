@@ -212,6 +212,9 @@ func (s *shown) fillModule(ctx context.Context, r *oci.Repo, m oci.Manifest) err
 	if err := json.Unmarshal(b, &s.Description); err != nil {
 		return fmt.Errorf("description of %s: %w: %w", r, oci.ErrCorrupt, err)
 	}
+	if s.Description != nil {
+		s.Description.Dir = parsed.Annotations[artifact.AnnModuleDir]
+	}
 	return nil
 }
 

@@ -31,6 +31,13 @@ func (f *stateFlags) withNamedState(reg *cli.Registries, minArgs int, ws *string
 		if len(args) >= minArgs && (len(args) == 0 || !isVersion(args[0])) {
 			return run(cmd, args)
 		}
+		if minArgs <= 1 && len(args) > 0 { // the number is no argument of the command
+			err := cli.UsageError("%q is not a repository", args[0])
+			if cmd.Flags().Lookup("version") != nil {
+				return cli.WithHint(err, "for this version, use --version %s", args[0])
+			}
+			return cli.WithHint(err, "run `%s` without a number", cmd.CommandPath())
+		}
 		c, err := bridge.Read(".", bridge.ReadOptions{Getenv: reg.Getenv})
 		if err != nil {
 			return err

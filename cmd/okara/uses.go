@@ -60,7 +60,7 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 			if err != nil {
 				return err
 			}
-			noteUsers(reg.App, a)
+			noteUsers(reg.App, args[0], a)
 			rows := [][]string{{"STATE", "WORKSPACE", "VERSION", "SINCE", "BY", "NEWEST", "STATUS"}}
 			for _, s := range a.States {
 				rows = append(rows, []string{s.State, s.Workspace, cli.OrDash(s.Version), cli.Timestamp(s.Since), cli.OrDash(oneLine(s.By, 40)), cli.OrDash(s.Newest), cli.OrDash(s.Status)})
@@ -73,14 +73,14 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 	return cmd
 }
 
-func noteUsers(a *cli.App, found usage.Answer) {
+func noteUsers(a *cli.App, what string, found usage.Answer) {
 	switch {
 	case found.Others > 0:
 		a.Note("%d other states, which you may not read, use some version of it", found.Others)
 	case found.Some:
 		a.Note("a few other states, which you may not read, use some version of it")
 	case len(found.States) == 0:
-		a.Note("no state is known to use %s", found.Address)
+		a.Note("no state is known to use %s", what)
 	}
 	if found.Loose > 0 {
 		a.Note("%s it in a version that is not recorded", text.Plural(found.Loose, "state")+" may use")

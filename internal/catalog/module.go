@@ -87,6 +87,7 @@ func (c *Catalog) Description(ctx context.Context, mv *ModuleVersion) (artifact.
 	if err := json.Unmarshal(b, &d); err != nil {
 		return d, fmt.Errorf("description of %s: %w: %w", mv.Repository, oci.ErrCorrupt, err)
 	}
+	d.Dir = mv.Annotations[artifact.AnnModuleDir]
 	return d, nil
 }
 

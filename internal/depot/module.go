@@ -109,6 +109,7 @@ func planTree(tree fs.FS, listed *archive.Tree, m addr.ModuleVersion, o ModuleOp
 		return nil, fmt.Errorf("module %s: %w", m.Module, err)
 	}
 	p.description = v.Describe(m, o.Dir)
+	p.description.Dir = o.Dir
 	if kind, at := v.Backend(o.Dir); kind != "" {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%s: a %s block conflicts with generated ones when the module is used as a root module", at, kind))
 	}

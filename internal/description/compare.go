@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -73,6 +74,9 @@ type kind struct {
 // submodules as well, the worst first. The rules are those of docs/reference/compare-modules.md.
 func Compare(before, now artifact.ModuleDescription) []Difference {
 	all := slices.Concat(compareVersions(before.Version, now.Version), CompareModules(before.Root, now.Root))
+	if was, is := path.Clean(before.Dir), path.Clean(now.Dir); was != is { // "." is the root
+		all = append(all, Difference{What: "module", Name: "//" + strings.TrimPrefix(is, "."), Change: Changed, Effect: Breaks, Breaking: true, Detail: "//" + strings.TrimPrefix(was, ".") + " → //" + strings.TrimPrefix(is, ".") + ", the folder that callers address"})
+	}
 	were := modulesByPath(before.Submodules)
 	are := modulesByPath(now.Submodules)
 	paths := kind{name: "submodule", added: alwaysHas(New), removed: alwaysHas(Breaks)}

@@ -95,6 +95,21 @@ func rulesOfCompare() []rule {
 	}
 }
 
+// TestCompareFolder: callers address the folder of a module in its package.
+func TestCompareFolder(t *testing.T) {
+	was, is := describe(t, "1.0.0", "variable \"a\" {}\n"), describe(t, "1.1.0", "variable \"a\" {}\n")
+	for dir, want := range map[string]string{"": "", ".": "", "one": "// → //one"} {
+		is.Dir = dir
+		got := ""
+		for _, d := range description.Compare(was, is) {
+			got += d.Effect + " " + d.Detail
+		}
+		if want == "" && got != "" || !strings.Contains(got, want) || want != "" && !strings.HasPrefix(got, description.Breaks) {
+			t.Errorf("%q: %s", dir, got)
+		}
+	}
+}
+
 // TestCompareRules holds each rule to its example, and the page to the rules.
 func TestCompareRules(t *testing.T) {
 	page := must.Fixed(os.ReadFile("../../docs/reference/compare-modules.md"))

@@ -17,6 +17,8 @@ type ModuleDescription struct {
 	Examples      []DescribedModule  `json:"examples,omitempty"`
 	License       *DescribedLicense  `json:"license,omitempty"`
 	Diagnostics   []DescribedProblem `json:"diagnostics,omitempty"`
+
+	Dir string `json:"-"` // of the module in its package, if users address it, as AnnModuleDir says
 }
 
 // Below returns the path of what users call first: "", or the first submodule if the root is empty.
