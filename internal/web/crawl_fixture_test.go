@@ -236,7 +236,7 @@ func (v *visitor) crawl(t *testing.T) map[string]answer {
 		base := must.Get(url.Parse(at))(t)
 		for _, m := range hrefs.FindAllStringSubmatch(a.body, -1) {
 			u, err := base.Parse(html.UnescapeString(m[1]))
-			if err != nil || u.Host != "" || !strings.HasPrefix(u.Path, "/ui/") || strings.HasPrefix(u.Path, "/ui/assets/") || isForm(u.Path) {
+			if err != nil || u.Host != "" || !strings.HasPrefix(u.Path, "/ui/") || strings.HasPrefix(u.Path, "/ui/assets/") || isManual(u.Path) || isForm(u.Path) {
 				continue
 			}
 			queue = append(queue, u.RequestURI())
@@ -247,6 +247,9 @@ func (v *visitor) crawl(t *testing.T) map[string]answer {
 	}
 	return pages
 }
+
+// isManual reports whether a path is a page of okara's own documentation, which TestManual crawls.
+func isManual(path string) bool { return strings.HasPrefix(path, "/ui/docs/") }
 
 // isForm reports whether a path accepts only forms and has no page.
 func isForm(path string) bool {

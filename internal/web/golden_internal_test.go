@@ -24,6 +24,7 @@ func TestGolden(t *testing.T) {
 		"first":       {Body: firstBody{}},
 		"login":       {Body: loginBody{}},
 		"login-token": {Body: loginBody{}, Set: func(b any) { b.(*loginBody).Issuer = "" }},
+		"manual":      {Body: manualBody{}},
 		"me":          {Body: meBody{}},
 		"uses":        {Body: usesBody{}},
 	}, func(s webtest.Sheet, title, key string, body any) any {
