@@ -129,7 +129,7 @@ func Discovery(_ context.Context, base string) (map[string]any, error) {
 	return map[string]any{"modules.v1": base + "/v1/modules/", "providers.v1": base + "/v1/providers/"}, nil
 }
 
-// serveUnknown answers other paths with 404. If base URLs were mixed up, it names the correct one.
+// serveUnknown refuses other paths. If base URLs were mixed up, it names the correct one.
 func serveUnknown(_ http.ResponseWriter, r *http.Request) error {
 	path := r.URL.Path
 	switch {
@@ -138,8 +138,8 @@ func serveUnknown(_ http.ResponseWriter, r *http.Request) error {
 	case strings.HasSuffix(path, "/versions"), strings.Contains(path, "/download"):
 		return notFound("not a registry service: modules are under /v1/modules/, providers under /v1/providers/, mirrored providers under /origin/HOSTNAME/v1/providers/")
 	}
-	if strings.HasPrefix(path, "/state/") {
-		return notFound("not a state: the address of a state is /state/NAME/WORKSPACE, that of its lock /state/NAME/WORKSPACE/lock")
+	if strings.HasPrefix(path, "/state/") { // not 404, which backend "http" takes for a state that is empty
+		return &service.Error{Status: http.StatusBadRequest, Text: "not a state: the address of a state is /state/NAME/WORKSPACE, that of its lock /state/NAME/WORKSPACE/lock"}
 	}
 	return notFound("unknown path")
 }
