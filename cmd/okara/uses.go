@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -19,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/usage"
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -296,15 +299,19 @@ func warnUsers(ctx context.Context, reg *cli.Registries, front *client.Client, i
 }
 
 func newStateUses(reg *cli.Registries, f *stateFlags) *cobra.Command {
-	var ws string
+	var ws, format string
 	var n int64
 	cmd := &cobra.Command{
 		Use:   "uses [REPOSITORY]",
 		Short: "List the modules and providers that a state uses",
 		Long: `List the modules and providers that a version of a state uses, as recorded by the program
 that wrote it: okara tofu, okara terraform, okara exec and instances record what init
-found, others at least the providers. Versions written by an older okara have no record.`,
+found, others at least the providers. Versions written by an older okara have no record.
+
+--format prints a bill of materials, CycloneDX 1.6 or SPDX 2.3 in JSON, and fails without a
+record.`,
 		Example: `  okara state uses registry.example.com/state/shop -w prod
+  okara state uses registry.example.com/state/shop --format cyclonedx >shop.cdx.json
   okara state uses registry.example.com/state/shop -w prod --version 41 --json`,
 		Args: cobra.MaximumNArgs(1),
 	}
@@ -322,6 +329,9 @@ found, others at least the providers. Versions written by an older okara have no
 			return noState(err, args[0], ws)
 		}
 		document, err := usage.Parse(b)
+		if err != nil && format != "" {
+			return fmt.Errorf("version %d of workspace %q has no record of the modules and providers that it uses, or it cannot be decrypted: %w", found, ws, oci.ErrNotFound)
+		}
 		if err != nil {
 			reg.Note("version %d of workspace %s has no record of the modules and providers that it uses, or it cannot be decrypted", found, ws)
 			return reg.PrintResult(map[string]string{"recorded": "not recorded"}, "")
@@ -329,10 +339,18 @@ found, others at least the providers. Versions written by an older okara have no
 		if document.Recorded == usage.Partial {
 			reg.Note("the record is partial")
 		}
+		if format != "" {
+			out, err := bom{args[0] + ", workspace " + ws, found, time.Now(), document}.encode(format)
+			if err != nil {
+				return err
+			}
+			return reg.PrintExact(json.RawMessage(out), string(out))
+		}
 		return reg.PrintResult(document, usesText(document))
 	})
 	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().Int64Var(&n, "version", 0, "`NUMBER` of the version; 0 is the current one")
+	cmd.Flags().StringVar(&format, "format", "", "print a bill of materials as `FORMAT`: cyclonedx or spdx")
 	return cmd
 }
 

@@ -26,6 +26,15 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
+func buildOkara(t *testing.T) string {
+	t.Helper()
+	okara := filepath.Join(t.TempDir(), "okara")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", okara, "./cmd/okara")
+	build.Dir = "../.."
+	must.Get(build.CombinedOutput())(t)
+	return okara
+}
+
 // TestMCP has the official SDK ask a server, and the program on standard input, by each revision of
 // the protocol. Structured content fits the schemas of the tools.
 func TestMCP(t *testing.T) {
@@ -39,10 +48,7 @@ func TestMCP(t *testing.T) {
 	}))(t)
 	web := httptest.NewServer(front)
 	t.Cleanup(web.Close)
-	okara := filepath.Join(t.TempDir(), "okara")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", okara, "./cmd/okara")
-	build.Dir = "../.."
-	must.Get(build.CombinedOutput())(t)
+	okara := buildOkara(t)
 	for _, version := range append(mcp.SupportedProtocolVersions(), "") {
 		for name, transport := range map[string]mcp.Transport{
 			"server":  &mcp.StreamableClientTransport{Endpoint: web.URL + "/mcp", HTTPClient: http.DefaultClient},

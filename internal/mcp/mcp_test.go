@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +28,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/mcp"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/statictoken"
@@ -251,7 +254,8 @@ func checkMessages(t *testing.T, o office) {
 	for body, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":"a","method":"ping"}`: `{"id":"a","jsonrpc":"2.0","result":{}}`,
 		`x`: "-32700", `{"jsonrpc":"2.0"`: "-32700", strings.Repeat("[", 1000) + strings.Repeat("]", 1000): "-32700",
-		`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`: "-32600", `{"id":1,"method":"ping"}`: "-32600", `{"jsonrpc":"2.0","id":{},"method":"ping"}`: "-32600", `{"jsonrpc":"2.0","id":null,"method":"ping"}`: "-32600", `7`: "-32600",
+		`[]`: "-32600", `[[{"jsonrpc":"2.0","id":1,"method":"ping"}]]`: `[{"error":{"code":-32600`, `[` + strings.Repeat(`1,`, 10) + `1]`: "-32600",
+		`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"},{"jsonrpc":"2.0","id":2,"method":"x"}]`: `[{"id":1,"jsonrpc":"2.0","result":{}},{"error":{"code":-32601`, `{"id":1,"method":"ping"}`: "-32600", `{"jsonrpc":"2.0","id":{},"method":"ping"}`: "-32600", `{"jsonrpc":"2.0","id":null,"method":"ping"}`: "-32600", `7`: "-32600",
 		`{"jsonrpc":"2.0","id":1,"method":"resources/list"}`: "-32601", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"yank"}}`: "-32602", `{"jsonrpc":"2.0","id":1,"method":"initialize"}`: "-32602",
 		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}`: `"protocolVersion":"2025-06-18"`, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"1999-01-01"}}`: `"protocolVersion":"2025-11-25"`,
 	} {
@@ -262,6 +266,11 @@ func checkMessages(t *testing.T, o office) {
 		if err := mcp.Serve(t.Context(), mcp.Source{}, "1", strings.NewReader(body+"\n"+body), &out); err != nil || strings.Count(out.String(), "\n") != 2 || !strings.Contains(out.String(), want) {
 			t.Errorf("%.80s on standard input: %s %v", body, &out, err)
 		}
+	}
+	var out bytes.Buffer
+	err := mcp.Serve(t.Context(), mcp.Source{}, "1", strings.NewReader(strings.Repeat("x", 3*mcp.MaxMessage)+"\n"+`{"jsonrpc":"2.0","id":"a","method":"ping"}`), &out)
+	if first, second, _ := strings.Cut(out.String(), "\n"); err != nil || !strings.Contains(first, "64 KiB") || !strings.Contains(second, `"result":{}`) {
+		t.Errorf("a long line: %s %v", &out, err)
 	}
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	for _, tt := range []struct {
@@ -280,13 +289,23 @@ func checkMessages(t *testing.T, o office) {
 	}
 }
 
-// TestUses: states are named by page, with what publishers and writers of states made up.
+// TestUses: states, and what a search finds, are named by page, with what publishers and writers of states made up.
 func TestUses(t *testing.T) {
 	all := make([]usage.UsedBy, 300)
 	for i := range all {
 		all[i] = usage.UsedBy{State: fmt.Sprintf("shop-%d", i), Workspace: strings.Repeat("\"", 200), Item: usage.Item{Source: strings.Repeat("<\u202e>", 200), Version: "1.0.0"}, By: "ana@example.com", Status: "withdrawn"}
 	}
+	reads := 0
 	s := mcp.Source{
+		Find: func(_ context.Context, q url.Values) (found search.Results, err error) {
+			reads++
+			page := must.Get(strconv.Atoi(q.Get("page")))(t)
+			found.Total = len(all)
+			for i := range all[(page-1)*search.PageSize : page*search.PageSize] {
+				found.Results = append(found.Results, search.Result{Kind: "module", Address: fmt.Sprintf("net/m%d/aws", 100*page+i)})
+			}
+			return found, nil
+		},
 		Users: func(_ context.Context, address string, q usage.Query) (usage.Answer, error) {
 			return usage.Answer{States: all, Others: 7}, nil
 		},
@@ -297,7 +316,7 @@ func TestUses(t *testing.T) {
 			return found, true, nil
 		},
 	}
-	for tool, arguments := range map[string]string{"used_by": `"address":"net/vpc/aws@< 2.0"`, "outdated": `"filter":"withdrawn"`} {
+	for tool, arguments := range map[string]string{"used_by": `"address":"net/vpc/aws@< 2.0"`, "outdated": `"filter":"withdrawn"`, "search": `"query":"net"`} {
 		var seen strings.Builder
 		for page, pages := 1, 1; page <= pages; page++ {
 			body := mcp.Answer(t.Context(), s, "1", fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{%s,"page":%d}}}`, tool, arguments, page))
@@ -306,12 +325,19 @@ func TestUses(t *testing.T) {
 					Data struct {
 						Total, Pages int
 						States       []map[string]any
+						Results      []map[string]any
 					} `json:"structuredContent"`
 				}
 			}
 			must.Succeed(t, json.Unmarshal(body, &doc))
 			for _, u := range doc.Result.Data.States {
 				fmt.Fprintln(&seen, u["state"])
+			}
+			for _, found := range doc.Result.Data.Results {
+				fmt.Fprintln(&seen, found["address"])
+			}
+			if tool == "search" && page == 1 {
+				must.Equal(t, "reads of the first page", reads, 1)
 			}
 			if pages = doc.Result.Data.Pages; len(body) > mcp.MaxAnswer || doc.Result.Data.Total != len(all) || bytes.ContainsAny(body, "\u202e") || bytes.Contains(body, []byte("ana@")) {
 				t.Fatalf("%s: %d bytes: %s", tool, len(body), body)

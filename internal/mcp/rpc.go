@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -19,6 +20,7 @@ const (
 	MaxAnswer  = 8 << 10  // bytes of an answer of a tool
 	MaxMessage = 64 << 10 // bytes of a message of a client
 	maxLevels  = 32       // of its JSON
+	maxBatch   = 10       // messages in one
 )
 
 // Versions returns the revisions of the protocol that are answered, newest first.
@@ -42,8 +44,33 @@ type rpcError struct {
 
 func (e *rpcError) Error() string { return e.Message }
 
-// Answer returns the answer to a message; nil: it needs none. version is that of okara.
+// Answer returns the answer to a message, or to a batch of them, which the revision 2025-03-26 has; nil:
+// it needs none. version is that of okara.
 func Answer(ctx context.Context, s Source, version string, message []byte) []byte {
+	var batch []json.RawMessage
+	if text.Levels(message) > maxLevels || json.Unmarshal(message, &batch) != nil || len(batch) == 0 {
+		return answerOne(ctx, s, version, message)
+	}
+	if len(batch) > maxBatch {
+		return encodeError(&rpcError{-32600, fmt.Sprintf("a batch has at most %d messages", maxBatch)})
+	}
+	var all []json.RawMessage
+	for _, one := range batch {
+		if answer := answerOne(ctx, s, version, one); answer != nil {
+			all = append(all, answer)
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	return encodePlain(all)
+}
+
+func encodeError(err error) []byte {
+	return encodePlain(map[string]any{"jsonrpc": "2.0", "id": nil, "error": err})
+}
+
+func answerOne(ctx context.Context, s Source, version string, message []byte) []byte {
 	r, err := parseRequest(message)
 	answer := map[string]any{"jsonrpc": "2.0", "id": r.ID}
 	switch {
@@ -66,7 +93,7 @@ func parseRequest(message []byte) (r request, err error) {
 		return r, &rpcError{-32700, fmt.Sprintf("a message must be valid JSON of at most %d levels", maxLevels)}
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(message), []byte("[")) {
-		return r, &rpcError{-32600, "batches are not part of the protocol: send one message"}
+		return r, &rpcError{-32600, "a batch has messages, and no other batch"}
 	}
 	isID := func(id json.RawMessage) bool {
 		return id == nil || id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9'
@@ -128,17 +155,33 @@ func encodePlain(v any) []byte {
 func Serve(ctx context.Context, s Source, version string, in io.Reader, out io.Writer) error {
 	ended := make(chan error, 1)
 	go func() { // a read cannot be interrupted; the process ends with it
-		lines := bufio.NewScanner(in)
-		lines.Buffer(nil, MaxMessage)
-		for lines.Scan() {
-			if answer := Answer(ctx, s, version, lines.Bytes()); answer != nil {
+		lines := bufio.NewReaderSize(in, MaxMessage+1)
+		for {
+			line, err := lines.ReadSlice('\n')
+			var answer []byte
+			switch long := errors.Is(err, bufio.ErrBufferFull); {
+			case long:
+				for errors.Is(err, bufio.ErrBufferFull) {
+					_, err = lines.ReadSlice('\n')
+				}
+				answer = encodeError(&rpcError{-32600, "a message has at most 64 KiB"})
+			case len(line) > 0:
+				answer = Answer(ctx, s, version, line)
+			}
+			if answer != nil {
 				if _, err := out.Write(append(answer, '\n')); err != nil {
 					ended <- err
 					return
 				}
 			}
+			if errors.Is(err, io.EOF) {
+				err = nil
+			} else if err == nil {
+				continue
+			}
+			ended <- err
+			return
 		}
-		ended <- lines.Err()
 	}()
 	select {
 	case err := <-ended:

@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -61,17 +62,25 @@ func searchItems(ctx context.Context, s Source, in searchIn) (out searchOut, err
 	if _, err := search.ParseQuery(q); err != nil {
 		return out, &wrongError{err.Error()}
 	}
-	found, err := s.Find(ctx, q)
-	if err != nil {
-		return out, err
+	all := []searchResult{}
+	for n := 1; ; n++ { // until there is one page more than is asked for
+		q.Set("page", strconv.Itoa(n))
+		found, err := s.Find(ctx, q)
+		if err != nil {
+			return out, err
+		}
+		if n == 1 {
+			out = searchOut{Total: found.Total, Docs: found.Docs, Near: addressesOf(found.Near), Partial: !found.Complete}
+		}
+		for _, e := range found.Results {
+			all = append(all, searchResult{e.Kind, e.Address, e.Version, cleanLine(e.Description, 200), cleanLine(e.Why, 100), e.Scan, e.Signed, e.Deprecated})
+		}
+		part, at, err := fitPage(out, all, in.Page)
+		if at.Pages > at.Page || len(found.Results) == 0 || len(all) >= found.Total || n == search.MaxPage {
+			out.Results, out.paged = part, at
+			return out, err
+		}
 	}
-	out = searchOut{Total: found.Total, Docs: found.Docs, Near: addressesOf(found.Near), Partial: !found.Complete}
-	all := make([]searchResult, 0, len(found.Results))
-	for _, e := range found.Results {
-		all = append(all, searchResult{e.Kind, e.Address, e.Version, cleanLine(e.Description, 200), cleanLine(e.Why, 100), e.Scan, e.Signed, e.Deprecated})
-	}
-	out.Results, out.paged, err = fitPage(out, all, in.Page)
-	return out, err
 }
 
 type versionsIn struct {

@@ -115,6 +115,9 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 		env.Log.Warn(limit)
 	}
 	o.Metrics.addRunning(env.Version, s.Storage)
+	if o.States != nil && !o.Alone {
+		o.Metrics.all.MustRegister(newUsesCollector(o.States.Uses()))
+	}
 	var runner *depotRunner
 	if s.Depot != "" {
 		if runner, err = newDepotRunner(s, o, env); err != nil {

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -67,6 +69,29 @@ func (s *UsesService) Users(ctx context.Context, g access.Grant, q usage.Query) 
 // were read.
 func (s *UsesService) Behind(ctx context.Context, g access.Grant) (all []usage.Outdated, complete bool) {
 	return s.Uses.Outdated(s.mayReadState(g), s.judge(ctx, g))
+}
+
+// maxUsesSeries bounds the series of the metric below; the rest is one more.
+const maxUsesSeries = 500
+
+// usesCollector counts states by module and version.
+type usesCollector struct {
+	uses *states.Uses
+	desc *prometheus.Desc
+}
+
+func newUsesCollector(uses *states.Uses) usesCollector {
+	return usesCollector{uses, prometheus.NewDesc("okara_module_states", "States whose newest version uses a version of a module.", []string{"module", "version"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (c usesCollector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
+
+// Collect implements prometheus.Collector.
+func (c usesCollector) Collect(out chan<- prometheus.Metric) {
+	for _, n := range c.uses.CountModules(maxUsesSeries) {
+		out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(n.States), n.Module, n.Version)
+	}
 }
 
 // MadeOf returns what the newest version of a state is made of, if the caller may read it.

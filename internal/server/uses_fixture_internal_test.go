@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/bridge"
@@ -277,6 +279,24 @@ func TestUsesFixture(t *testing.T) {
 	if seen < 500 {
 		t.Errorf("only %d answers", seen)
 	}
+	all := prometheus.NewRegistry()
+	all.MustRegister(newUsesCollector(f.front.uses.Uses))
+	families := must.Get(all.Gather())(t)
+	distinct := map[string]bool{}
+	for _, items := range f.want {
+		for _, item := range items {
+			if strings.Contains(item, "/net/") {
+				distinct[item] = true
+			}
+		}
+	}
+	must.Equal(t, "series", len(families[0].Metric), len(distinct))
+	for _, m := range families[0].Metric {
+		want, _ := f.users("okara.test/" + m.Label[0].GetValue() + "@" + m.Label[1].GetValue())
+		must.Equal(t, m.String(), int(m.Gauge.GetValue()), len(want))
+	}
+	few := f.front.uses.Uses.CountModules(10)
+	must.Equal(t, "rest", len(few) == 11 && few[10].Module == "other" && few[10].States > 100, true)
 	var old outdatedDoc
 	f.mustAsk("GET", "/v1/outdated", nil, &old)
 	var got []string

@@ -292,6 +292,13 @@ func (u *Uses) InUse(address string) (used func(addr.Version) bool, known bool) 
 	return func(v addr.Version) bool { return !known || versions[v.EditionOf()] }, known
 }
 
+// CountModules returns how many states use which versions of modules, as [usage.Index.CountModules] does.
+func (u *Uses) CountModules(limit int) []usage.Count {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.index.CountModules(limit)
+}
+
 // MadeOf returns what the newest version of a workspace is made of; false: it is not known.
 func (u *Uses) MadeOf(state, workspace string) (all []usage.UsedBy, known bool) {
 	u.mu.Lock()

@@ -430,3 +430,35 @@ func (x *Index) Outdated(may func(state, workspace string) bool, verdicts map[It
 
 // Address returns the address without host, "" of a module that has none.
 func (it *Item) Address() string { return it.address }
+
+// Count is how many states use a version of a module.
+type Count struct {
+	Module, Version string
+	States          int
+}
+
+// CountModules returns the versions of modules that most states use, at most limit, and then the sum of
+// the others as "other".
+func (x *Index) CountModules(limit int) []Count {
+	states := map[[2]string]int{}
+	for it, users := range x.users {
+		if it.Kind == addr.KindModule {
+			states[[2]string{cmp.Or(it.address, it.Source), it.Version}] += len(users)
+		}
+	}
+	all := make([]Count, 0, len(states))
+	for at, n := range states {
+		all = append(all, Count{at[0], at[1], n})
+	}
+	slices.SortFunc(all, func(a, b Count) int {
+		return cmp.Or(cmp.Compare(b.States, a.States), cmp.Compare(a.Module, b.Module), cmp.Compare(a.Version, b.Version))
+	})
+	if len(all) > limit {
+		rest := Count{Module: "other"}
+		for _, c := range all[limit:] {
+			rest.States += c.States
+		}
+		all = append(all[:limit], rest)
+	}
+	return all
+}
