@@ -29,7 +29,7 @@ bench-long: tools
 fuzz:
 	@for f in $$(grep -rEo --include='*_test.go' '^func Fuzz\w+' . | sed 's|/[^/]*:func |:|'); do \
 		(cd "$${f%:*}" && go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 10s -fuzzminimizetime 10x .) || exit 1; done
-interop: tools $(OTHERS) $(STATES) $(TRIVY) $(COSIGN) $(KO) $(PROM)
+interop: tools $(OTHERS) $(STATES) $(TRIVY) $(COSIGN) $(KO) $(PROM) $(if $(shell command -v npm),$(INSPECT))
 	cd internal/e2e && OKARA_TEST_PROMTOOL="$(CURDIR)/$(PROM)" go test -count=1 -run 'TestPromtool' .
 	for v in $(OTHERS); do export OKARA_TEST_TOFU="$(CURDIR)/$$v"; \
 		go test -count=1 -run 'TestTofu' ./registry ./cmd/okara ./instances/commands && (cd internal/e2e && OKARA_TEST_RIVALS=1 go test -count=1 -timeout 30m -run 'TestTofu|TestCloud|TestCrash$$' .) || exit 1; done
@@ -42,7 +42,7 @@ interop: tools $(OTHERS) $(STATES) $(TRIVY) $(COSIGN) $(KO) $(PROM)
 	cd internal/e2e && OKARA_TEST_COSIGN="$(CURDIR)/$(COSIGN)" go test -count=1 -run 'TestCosign' .
 	cd internal/e2e && OKARA_TEST_INSTANCES=1 go test -count=1 -timeout 30m -run 'TestLeader' .
 	OKARA_TEST_KO="$(CURDIR)/$(KO)" go test -count=1 -timeout 30m -run TestImages ./internal/images
-	cd internal/conformance && go test -count=1 ./...
+	cd internal/conformance && OKARA_TEST_INSPECTOR="$(if $(shell command -v npm),$(CURDIR)/$(INSPECT))" go test -count=1 ./...
 newest: tools # the newest releases of the tools, run by hand before a release
 	.ci/newest
 interop-kube: build $(TOFU) # ten minutes of builds at first

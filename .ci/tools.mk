@@ -32,6 +32,9 @@ $(CACHE)/terraform/%/terraform: internal/e2e/terraform/%/go.mod
 		printf 'package %s\n\nimport "github.com/hashicorp/terraform/internal/backend"\n\nfunc New() backend.Backend { panic("this backend is not in this build") }\n' $$b >$$b/backend.go || exit 1; done
 	mkdir $(@D)/src/legacy && echo 'module github.com/hashicorp/terraform/internal/legacy' >$(@D)/src/legacy/go.mod
 	cd $(@D)/src && go build -p 1 -trimpath -ldflags '-s -w -X main.experimentsAllowed=yes' -o "$(CURDIR)/$@" github.com/hashicorp/terraform
+# The inspector of the Model Context Protocol, a program of npm.
+$(CACHE)/inspector/%/node_modules/.bin/mcp-inspector:
+	npm install --no-audit --no-fund --prefix $(CACHE)/inspector/$* @modelcontextprotocol/inspector@$*
 $(CACHE)/jq/%/jq: internal/e2e/jq/%/go.mod
 	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/itchyny/gojq/cmd/gojq
 $(CACHE)/provider/time/%: internal/e2e/provider/time/go.mod

@@ -12,6 +12,7 @@ REG2    := $(CACHE)/registry/2.8.3/registry
 JQ      := $(CACHE)/jq/0.12.17/jq
 KO      := $(CACHE)/ko/0.19.1/ko
 PROM    := $(CACHE)/promtool/0.313.0/promtool
+INSPECT := $(CACHE)/inspector/2.12.0/node_modules/.bin/mcp-inspector
 PACKING := $(CACHE)/goreleaser/2.16.0/goreleaser $(CACHE)/cyclonedx/1.10.0/cyclonedx-gomod $(COSIGN)
 STATES  := $(CACHE)/terraform/1.16.4/terraform
 RELEASE := bin/provider/terraform-provider-okara_0.0.1_SHA256SUMS

@@ -7,8 +7,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -35,9 +38,9 @@ func buildOkara(t *testing.T) string {
 	return okara
 }
 
-// TestMCP has the official SDK ask a server, and the program on standard input, by each revision of
-// the protocol. Structured content fits the schemas of the tools.
-func TestMCP(t *testing.T) {
+// newMCPSite returns a registry, the address of a server for assistants, and the program.
+func newMCPSite(t *testing.T) (at, url, okara string) {
+	t.Helper()
 	host := ocitest.New(t, ocitest.Quirks{})
 	client := must.Get(oci.New(host, oci.Options{PlainHTTP: true}))(t)
 	layout := addr.Layout{Prefix: "conformance/mcp"}
@@ -48,11 +51,17 @@ func TestMCP(t *testing.T) {
 	}))(t)
 	web := httptest.NewServer(front)
 	t.Cleanup(web.Close)
-	okara := buildOkara(t)
+	return host + "/conformance/mcp", web.URL + "/mcp", buildOkara(t)
+}
+
+// TestMCP has the official SDK ask a server, and the program on standard input, by each revision of
+// the protocol. Structured content fits the schemas of the tools.
+func TestMCP(t *testing.T) {
+	registry, server, okara := newMCPSite(t)
 	for _, version := range append(mcp.SupportedProtocolVersions(), "") {
 		for name, transport := range map[string]mcp.Transport{
-			"server":  &mcp.StreamableClientTransport{Endpoint: web.URL + "/mcp", HTTPClient: http.DefaultClient},
-			"program": &mcp.CommandTransport{Command: exec.CommandContext(t.Context(), okara, "mcp", "--registry", host+"/conformance/mcp")},
+			"server":  &mcp.StreamableClientTransport{Endpoint: server, HTTPClient: http.DefaultClient},
+			"program": &mcp.CommandTransport{Command: exec.CommandContext(t.Context(), okara, "mcp", "--registry", registry)},
 		} {
 			t.Run(name+" "+version, func(t *testing.T) {
 				s := must.Get(mcp.NewClient(&mcp.Implementation{Name: "judge", Version: "1"}, nil).Connect(t.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: version}))(t)
@@ -79,6 +88,39 @@ func TestMCP(t *testing.T) {
 				}
 				must.Succeed(t, s.Close())
 			})
+		}
+	}
+}
+
+// TestInspector has the inspector of the protocol's authors list and call the tools, of a server and of
+// the program. It finds no fault with their schemas.
+func TestInspector(t *testing.T) {
+	inspector := os.Getenv("OKARA_TEST_INSPECTOR")
+	if inspector == "" {
+		t.Skip("OKARA_TEST_INSPECTOR is not set; `make interop` sets it if npm is on PATH")
+	}
+	registry, server, okara := newMCPSite(t)
+	home := t.TempDir()
+	for name, target := range map[string][]string{"server": {server}, "program": {"-e", "OKARA_REGISTRY=" + registry, okara, "mcp"}} {
+		inspect := func(args ...string) string {
+			cmd := exec.CommandContext(t.Context(), inspector, slices.Concat([]string{"--cli"}, target, args)...)
+			cmd.Env = append(os.Environ(), "HOME="+home)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Errorf("%s %v: %v\n%s", name, args, err, out)
+			}
+			return string(out)
+		}
+		tools := inspect("--method", "tools/list", "--strict")
+		for tool, want := range map[string]string{"search": "net/vpc/aws", "module": "1.10.0", "versions": "1.10.0", "compare": "breaks"} {
+			arg := "address=net/vpc/aws"
+			if tool == "search" {
+				arg = "query=vpc"
+			}
+			got := inspect("--method", "tools/call", "--tool-name", tool, "--tool-arg", arg)
+			if !strings.Contains(tools, `"name": "`+tool+`"`) || !strings.Contains(got, want) {
+				t.Errorf("%s, %s: %s", name, tool, got)
+			}
 		}
 	}
 }
