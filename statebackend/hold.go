@@ -104,6 +104,14 @@ type holdings struct {
 	ended map[string]time.Time     // by workspace and lock id
 }
 
+// IsIdle reports whether a store knows of no lock, attempt or released id: another one for the same
+// repository would answer alike.
+func (s *Store) IsIdle() bool {
+	s.locks.mu.Lock()
+	defer s.locks.mu.Unlock()
+	return len(s.locks.held)+len(s.locks.busy)+len(s.locks.ended) == 0
+}
+
 const (
 	// endedTime is how long a released id is remembered: longer than any proxy keeps a request.
 	endedTime = time.Hour

@@ -231,9 +231,6 @@ func noteStart(a *cli.App, s bridge.Start) {
 }
 
 func reportRun(a *cli.App, program string, res bridge.Result, err error) error {
-	if err != nil {
-		return &cli.ExitError{Code: exitBridge, Err: err}
-	}
 	for _, h := range res.Held {
 		fmt.Fprintf(a.Err, "okara: %s ended without releasing the lock of workspace %q in %s\nhint: if nothing of that run is still running: %s\n",
 			program, h.Workspace, h.Repository, states.UnlockCommand(h.Repository, h.Workspace, h.Info.ID))
@@ -244,6 +241,12 @@ func reportRun(a *cli.App, program string, res bridge.Result, err error) error {
 	if res.Code != 0 && len(res.Failures) > 0 {
 		last := res.Failures[len(res.Failures)-1]
 		a.Explain(last, res.Code)
+	}
+	if err != nil && res.Code == 0 {
+		return &cli.ExitError{Code: exitBridge, Err: err}
+	}
+	if err != nil {
+		a.Note("okara: %s", states.Remedy(err))
 	}
 	return cli.ChildExit(res.Code)
 }

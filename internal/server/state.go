@@ -5,6 +5,7 @@ package server
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,6 +29,10 @@ type stateStores struct {
 	byName map[string]*statebackend.Store
 }
 
+// maxStores is the number of names from which on those without locks are forgotten: anybody may
+// ask for names that do not exist.
+const maxStores = 2000
+
 // stateMemory bounds, in bytes, the states of all requests, separately for reading and writing.
 const stateMemory = 512 << 20
 
@@ -50,6 +55,9 @@ func (s *stateStores) storeNamed(_ context.Context, name string) (*statebackend.
 	}
 	store, err := states.Open(s.back.client, s.back.layout, name, s.options)
 	if err == nil {
+		if len(s.byName) >= maxStores {
+			maps.DeleteFunc(s.byName, func(_ string, store *statebackend.Store) bool { return store.IsIdle() })
+		}
 		s.byName[name] = store
 	}
 	return store, err
