@@ -95,7 +95,9 @@ func (how replication) openBoth(reg *cli.Registries, f *stateFlags, args []strin
 	}
 	to := *f
 	to.keep = how.keep
-	dst, err = to.openStore(reg, args[1])
+	if dst, err = to.openStore(reg, args[1]); err == nil && src.Repo().String() == dst.Repo().String() {
+		err = cli.UsageError("%s is both the source and the destination", src.Repo())
+	}
 	return src, dst, err
 }
 

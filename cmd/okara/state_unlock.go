@@ -3,12 +3,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -64,6 +66,9 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 }
 
 func endAnyLock(ctx context.Context, s *statebackend.Store, ws, tool string) error {
+	if list, err := s.List(ctx); err != nil || list.Size() == 0 {
+		return cmp.Or(err, fmt.Errorf("states in %s: %w", s.Repo(), oci.ErrNotFound))
+	}
 	l, err := s.TakeOver(ctx, ws, statebackend.NewLockInfo("takeover", tool))
 	if err != nil {
 		return err
