@@ -106,7 +106,7 @@ type holdings struct {
 
 // IsIdle reports whether a store knows of no lock, attempt or released id: another one for the same
 // repository would answer alike.
-func (s *Store) IsIdle() bool {
+func IsIdle(s *Store) bool {
 	s.locks.mu.Lock()
 	defer s.locks.mu.Unlock()
 	return len(s.locks.held)+len(s.locks.busy)+len(s.locks.ended) == 0

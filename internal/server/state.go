@@ -56,7 +56,7 @@ func (s *stateStores) storeNamed(_ context.Context, name string) (*statebackend.
 	store, err := states.Open(s.back.client, s.back.layout, name, s.options)
 	if err == nil {
 		if len(s.byName) >= maxStores {
-			maps.DeleteFunc(s.byName, func(_ string, store *statebackend.Store) bool { return store.IsIdle() })
+			maps.DeleteFunc(s.byName, func(_ string, store *statebackend.Store) bool { return statebackend.IsIdle(store) })
 		}
 		s.byName[name] = store
 	}
