@@ -140,7 +140,7 @@ func TestBrowserDestroyFails(t *testing.T) {
 func TestBrowserLaunch(t *testing.T) {
 	eachScript(t, func(t *testing.T, b *webtest.Browser, script bool) {
 		d, tab, id := launch(t, b, script)
-		tab.Wait("The instance is being created.") // the message after the form, shown once
+		tab.Wait("Launch submitted.") // the message after the form, shown once
 		tab.Wait("Position 1 in the queue")
 		d.Store.Start(t, id)
 		d.Results.Append("Plan: 2 to add, 0 to change, 0 to destroy.\r\naws_vpc.a: Creation complete after 1s\n\x1b[31mred\x1b[0m \u202eevent: end\n\n<b>bold</b>\n")

@@ -65,13 +65,11 @@ func (s *backend) readRunLog(r *site.Request, id string, u api.Run) (*logBody, e
 	return b, nil
 }
 
-// Messages of the tool, worded as in its -json output
+// finished matches messages of the tool, worded as in its -json output
 // (https://opentofu.org/docs/internals/machine-readable-ui/). A module can print the same
 // words into its log, which only moves the progress bar. The script in
-// web/site/assets/app.js recognizes the same messages.
-var (
-	finished = text.Pattern(`: (?:Creation|Modifications|Destruction) complete`)
-)
+// web/site/assets/app.js recognizes the same ones.
+var finished = text.Pattern(`: (?:Creation|Modifications|Destruction) complete`)
 
 // ansi matches the sequences by which programs color a terminal (ECMA-48, 5.4).
 var ansi = text.Pattern(`\x1b\[[0-?]*[ -/]*[@-~]`)

@@ -133,8 +133,7 @@ func logIn(p *webtest.Tab, token string) {
 func TestBrowserLogin(t *testing.T) {
 	b := webtest.New(t)
 	sessions := func() *access.Sessions { return &access.Sessions{Keyring: ring(t, "s"), Plain: true} }
-	for _, script := range []bool{true, false} {
-		look := webtest.Look{Width: 375, Theme: "dark", Script: script}
+	for _, look := range []webtest.Look{{Width: 1440, Theme: "light", Script: true}, {Width: 375, Theme: "dark", Script: true}, {Width: 375, Theme: "dark"}} {
 		t.Run("token", func(t *testing.T) {
 			h := newHouse(t, access.Options{Policy: access.Policy{Tokens: tokens()}, Sessions: sessions()}, "")
 			p := b.Tab(t, h.URL+"/ui/search?q=vpc", look)
