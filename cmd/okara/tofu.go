@@ -242,11 +242,8 @@ func reportRun(a *cli.App, program string, res bridge.Result, err error) error {
 		last := res.Failures[len(res.Failures)-1]
 		a.Explain(last, res.Code)
 	}
-	if err != nil && res.Code == 0 {
-		return &cli.ExitError{Code: exitBridge, Err: err}
-	}
 	if err != nil {
-		a.Note("okara: %s", states.Remedy(err))
+		return &cli.ExitError{Code: exitBridge, Err: err}
 	}
 	return cli.ChildExit(res.Code)
 }

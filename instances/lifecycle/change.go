@@ -238,10 +238,6 @@ func (e Update) applyTo(tx *tx) (Answer, error) {
 	}
 	r = tx.edit(r)
 	run := newRun(tx, r, RunApply)
-	if last := r.lastTriedRun(); r.Phase == Failed && last != nil {
-		run.Source = last.Source
-		run.Snapshot = last.Snapshot
-	}
 	run.Parameters = merged
 	run.Why = clipForeign(e.Why, maxDetail)
 	r.Sensitive = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.Sensitive, e.Sensitive))))

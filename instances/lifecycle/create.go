@@ -260,6 +260,7 @@ func (e Adopt) applyTo(tx *tx) (Answer, error) {
 	r.Archived = false
 	r.Removing = false
 	r.Empty = false
+	r.Unsure = r.Phase == Failed // it may have stored nothing
 	r.Conditions = nil
 	r.Notices = nil
 	r.FinishedAt = time.Time{}

@@ -54,6 +54,8 @@ func endAttempt(tx *tx, e Ended) {
 	r.Applied = r.Applied || e.Result.State
 	if n := e.Result.Resources; n >= 0 || r.Run.Kind != RunDestroy { // a destroy creates no resources
 		r.Empty = n == 0
+		r.Unsure = r.Unsure && n <= 0
+		r.Made = n > 0 || r.Made && n < 0
 	}
 	switch {
 	case r.Then != nil || r.Phase == Destroying && r.Run.Kind != RunDestroy:

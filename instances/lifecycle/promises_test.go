@@ -347,6 +347,12 @@ func TestAdopt(t *testing.T) {
 	w.refused(anna, lifecycle.Adopt{Record: r, Template: plain()}, lifecycle.ErrDenied, "")
 	w.refused(admin, lifecycle.Adopt{Record: r}, template.ErrInvalid, "")
 	w.must(admin, lifecycle.Adopt{Record: r, Template: plain()})
+	failed := r
+	failed.ID, failed.Phase, failed.ReadyAt = "b"+r.ID[1:], lifecycle.Failed, w.now
+	w.must(admin, lifecycle.Adopt{Record: failed, Template: plain()})
+	if lifecycle.HasResources(w.record(failed.ID)) {
+		t.Error("a run that failed at once is known to have made something")
+	}
 	w.refused(admin, lifecycle.Adopt{Record: r, Template: plain()}, lifecycle.ErrPhase, "")
 	w.advance(8 * time.Hour)
 	w.serve(lifecycle.ExpireCheck{ID: r.ID})
@@ -449,8 +455,11 @@ func TestFixKeepsWhatWasTried(t *testing.T) {
 	w.must(anna, lifecycle.Update{ID: id, Parameters: map[string]json.RawMessage{"name": json.RawMessage(`"two"`)}, Source: new(source("2.0.0"))})
 	w.run(id, bare)
 	w.must(anna, lifecycle.Update{ID: id, Parameters: map[string]json.RawMessage{"language": json.RawMessage(`"de"`)}})
+	if have := w.record(id).Parameters; string(have["name"]) == `"two"` {
+		t.Error("what was only tried counts as applied")
+	}
 	run := w.record(id).Run
-	if string(run.Parameters["name"]) != `"two"` || string(run.Parameters["language"]) != `"de"` || run.Source.Version != "2.0.0" {
+	if string(run.Parameters["name"]) != `"two"` || string(run.Parameters["language"]) != `"de"` || run.Source.Version != "1.0.0" { // the version is chosen anew
 		t.Errorf("it runs %s with %s", run.Source.Version, run.Parameters)
 	}
 }

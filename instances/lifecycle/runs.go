@@ -340,7 +340,7 @@ func (r *Record) priority() int {
 
 // HasResources reports whether the state of an instance is known to have had resources, and not to
 // have lost them by a run.
-func HasResources(r *Record) bool { return !r.ReadyAt.IsZero() && !r.Empty }
+func HasResources(r *Record) bool { return r.Made || !r.ReadyAt.IsZero() && !r.Empty && !r.Unsure }
 
 // findRunning returns the record whose current attempt it is, or nil.
 func findRunning(tx *tx, ref Ref) *Record {

@@ -70,7 +70,7 @@ func readUpdate(s *server, r call[*lifecycle.Record], b api.Update) (lifecycle.E
 	case now.Problem != "":
 		return nil, &apiError{Status: http.StatusConflict, Reason: api.ReasonPaused, Text: "template " + r.at.Template + ": " + now.Problem}
 	}
-	if e.Parameters, err = now.Schema.CheckUpdate(r.at.WantedParameters(), b.Parameters, !r.at.ReadyAt.IsZero()); err != nil {
+	if e.Parameters, err = now.Schema.CheckUpdate(r.at.Parameters, r.at.WantedParameters(), b.Parameters, !r.at.ReadyAt.IsZero()); err != nil {
 		return nil, prefixErrors("/parameters", err)
 	}
 	e.Sensitive = sensitiveNames(now, e.Parameters)

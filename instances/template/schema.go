@@ -142,11 +142,11 @@ func (s *Schema) takeValue(out map[string]json.RawMessage, decoded map[string]an
 	return nil
 }
 
-// CheckUpdate returns parameters after a change: of an instance once ready only those marked
-// update. What is no longer asked for gets its default.
-func (s *Schema) CheckUpdate(have, change map[string]json.RawMessage, ready bool) (map[string]json.RawMessage, error) {
+// CheckUpdate returns the wanted parameters after a change: of an instance once ready only those
+// marked update may differ from what it has. What is no longer asked for gets its default.
+func (s *Schema) CheckUpdate(have, wanted, change map[string]json.RawMessage, ready bool) (map[string]json.RawMessage, error) {
 	merged := map[string]json.RawMessage{}
-	for name, value := range have {
+	for name, value := range wanted {
 		if _, ok := s.parameters[name]; ok { // a newer version may have dropped it
 			merged[name] = value
 		}

@@ -163,7 +163,7 @@ func TestCheckUpdate(t *testing.T) {
 	s := mustSchema(t, opened)
 	have := must.Get(s.CheckParameters(values("name", `"abc"`)))(t)
 	have["dropped"] = json.RawMessage("1") // dropped by a newer version of the module
-	got := must.Get(s.CheckUpdate(have, values("size", `"small"`, "name", ` "abc"`), true))(t)
+	got := must.Get(s.CheckUpdate(have, have, values("size", `"small"`, "name", ` "abc"`), true))(t)
 	if string(got["size"]) != `"small"` || string(got["name"]) != `"abc"` || got["dropped"] != nil {
 		t.Errorf("got %s", got)
 	}
@@ -178,9 +178,14 @@ func TestCheckUpdate(t *testing.T) {
 		"/zones: cannot be changed later":           values("zones", `["a"]`),
 		"/name: cannot be changed later\n/tags: c":  values("name", `"x"`, "tags", `{"a":"b"}`),
 	} {
-		if _, err := s.CheckUpdate(have, change, true); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := s.CheckUpdate(have, have, change, true); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
+	}
+	tried := maps.Clone(have) // with a newer version, which has another parameter, and failed
+	delete(have, "count")
+	if got, err := s.CheckUpdate(have, tried, values("count", "3"), true); err != nil || string(got["count"]) != "3" {
+		t.Errorf("a value that was only tried: %s, %v", got["count"], err)
 	}
 }
 
@@ -321,15 +326,15 @@ parameter "zones" {
 	}
 	have := values("size", `"large"`, "count", "3", "zones", `["a"]`)
 	for _, change := range []map[string]json.RawMessage{values("size", `"small"`), values("size", `"small"`, "count", " 3", "zones", `["a"]`)} {
-		got, err := s.CheckUpdate(have, change, true)
+		got, err := s.CheckUpdate(have, have, change, true)
 		if diff := cmp.Diff(values("size", `"small"`, "count", "2", "zones", "[]"), got); diff != "" || err != nil {
 			t.Errorf("%s: %v\n%s", change, err, diff)
 		}
 	}
-	if _, err := s.CheckUpdate(have, values("size", `"small"`, "count", "4"), true); err == nil || !strings.HasPrefix(err.Error(), "/count: applies only when") {
+	if _, err := s.CheckUpdate(have, have, values("size", `"small"`, "count", "4"), true); err == nil || !strings.HasPrefix(err.Error(), "/count: applies only when") {
 		t.Errorf("a value that does not count: %v", err)
 	}
-	if got, err := s.CheckUpdate(have, values("count", "2"), true); err != nil || string(got["zones"]) != `["a"]` {
+	if got, err := s.CheckUpdate(have, have, values("count", "2"), true); err != nil || string(got["zones"]) != `["a"]` {
 		t.Errorf("%v: %s", err, got)
 	}
 }

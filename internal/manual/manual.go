@@ -19,13 +19,25 @@ type Page struct {
 	Name  string `json:"page"`  // its path without ".md": use/start
 	Title string `json:"title"` // its first heading
 	Text  string `json:"-"`     // Markdown
+	lower string // Text, for a search
 }
 
 // Index is the name of the page that lists the others.
 const Index = "index"
 
+// read holds the pages once they were needed: nothing is done before main.
+var read struct {
+	once sync.Once
+	all  []Page
+}
+
 // Pages returns all pages, sorted by name.
-var Pages = sync.OnceValue(func() (all []Page) {
+func Pages() []Page {
+	read.once.Do(func() { read.all = readPages() })
+	return read.all
+}
+
+func readPages() (all []Page) {
 	_ = fs.WalkDir(docs.Files, ".", func(file string, _ fs.DirEntry, err error) error { // embedded: it does not fail
 		name, isPage := strings.CutSuffix(file, ".md")
 		if err != nil || !isPage || strings.HasPrefix(name, "changelog/") {
@@ -33,11 +45,11 @@ var Pages = sync.OnceValue(func() (all []Page) {
 		}
 		b, err := docs.Files.ReadFile(file)
 		title, _, _ := strings.Cut(strings.TrimPrefix(string(b), "# "), "\n")
-		all = append(all, Page{name, strings.ReplaceAll(title, "`", ""), string(b)})
+		all = append(all, Page{name, strings.ReplaceAll(title, "`", ""), string(b), strings.ToLower(string(b))})
 		return err
 	})
 	return all
-})
+}
 
 // Get returns the page of a name, or of the last part of one if no other page ends so.
 func Get(name string) (Page, bool) {
@@ -64,7 +76,7 @@ const maxFound = 20
 // of the words, then those of the title and of headings count most.
 func Search(words string) []Page {
 	terms := strings.FieldsFunc(strings.ToLower(words), isBreak)
-	if len(terms) > 20 {
+	if len(terms) > 10 {
 		return nil
 	}
 	type hit struct {
@@ -98,23 +110,23 @@ func (p *Page) rankFor(term string) int {
 		term = strings.TrimSuffix(term, "s")
 	}
 	prose, heads := 0, 0
-	for line := range strings.Lines(p.Text) {
+	for line := range strings.Lines(p.lower) {
 		if n := countWord(line, term); strings.HasPrefix(line, "#") {
 			heads += n
 		} else {
 			prose += n
 		}
 	}
-	rank := 60*min(1, countWord(p.Title+" "+p.Name, term)) + 8*min(heads, 5) + min(prose, 30)
+	rank := 60*min(1, countWord(strings.ToLower(p.Title+" "+p.Name), term)) + 8*min(heads, 5) + min(prose, 30)
 	if dir := path.Dir(p.Name); strings.HasPrefix(dir, "reference") || dir == "." {
 		rank = (rank + 1) / 2 // a page about the subject first, then what lists everything
 	}
 	return rank
 }
 
-// countWord counts the words of a line that begin with a term.
+// countWord counts the words of a line that begin with a term, both in lower case.
 func countWord(line, term string) (n int) {
-	for line = strings.ToLower(line); ; {
+	for {
 		at := strings.Index(line, term)
 		if at < 0 {
 			return n

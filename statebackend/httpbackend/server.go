@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -52,17 +53,16 @@ type Server struct {
 	client string
 	note   func(access.Change)      // nil: no callback
 	moving *service.Limiter[string] // bytes of large states that are received or sent
+
+	patience time.Duration // how long a state waits for room
 }
 
 // New returns a server for states without an owner.
 func New(o Options) *Server {
 	o.MaxState = cmp.Or(o.MaxState, defaultMaxState)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return &Server{o: o, moving: service.NewLimiter[string](service.Limits{Total: o.MaxState + o.MaxState/2, Share: max(o.MaxState/2, 1), Count: maxMoving})}
+	return &Server{o: o, moving: service.NewLimiter[string](service.Limits{Total: o.MaxState + o.MaxState/2, Share: max(o.MaxState/2, 1)}), patience: time.Minute}
 }
-
-// maxMoving bounds the large states of one client that are on their way.
-const maxMoving = 8
 
 // For returns the server for an owner's run: only states that name the owner, 409 for others.
 func (s *Server) For(owner string) *Server {
@@ -83,16 +83,15 @@ const smallState = 1 << 20
 
 // reserve reserves memory for a state on its way to or from the client, who may be slow: it is not
 // that of the stores, which other requests wait for, and a client gets a share of it.
-func (s *Server) reserve(n int64) (release func(), err error) {
-	if n >= 0 && n <= smallState {
+func (s *Server) reserve(ctx context.Context, n int64) (release func(), err error) {
+	if n <= smallState {
 		return func() {}, nil
 	}
-	if n < 0 {
-		n = s.o.MaxState
-	}
-	release, ok := s.moving.Acquire(s.client, n)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	release, ok := s.moving.Wait(ctx, s.client, n)
 	if !ok {
-		return nil, fmt.Errorf("too many large states are being transferred, try again in a moment: %w", oci.ErrUnavailable)
+		return nil, errBusy
 	}
 	return release, nil
 }
@@ -171,6 +170,7 @@ func validSegment(s string) bool {
 var (
 	errMethod = errors.New("method is not GET, POST, PUT, DELETE, LOCK or UNLOCK")
 	errBody   = errors.New("bad request body")
+	errBusy   = fmt.Errorf("too many large states are being transferred, try again in a moment: %w", oci.ErrUnavailable)
 )
 
 // writeError is the only place that decides the status of a failed request.

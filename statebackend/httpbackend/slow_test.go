@@ -8,7 +8,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/must"
@@ -79,6 +81,19 @@ func TestSlowClients(t *testing.T) {
 			}
 		})
 	}
+	t.Run("many at once", func(t *testing.T) { // of one client, as of a job for each folder: they wait for each other
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				w := httptest.NewRecorder()
+				client(slow, w, http.MethodPost, "many"+strconv.Itoa(i), strings.NewReader(large), int64(len(large)))
+				if w.Code != http.StatusOK {
+					t.Errorf("%d: %d %s", i, w.Code, w.Body)
+				}
+			})
+		}
+		all.Wait()
+	})
 	t.Run("takes", func(t *testing.T) {
 		w := slowWriter{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
 		done := make(chan struct{})

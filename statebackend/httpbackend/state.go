@@ -3,6 +3,7 @@
 package httpbackend
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/md5" // the protocol's checksum, against damage, not against attackers
@@ -25,10 +26,17 @@ import (
 func (s *Server) getState(w http.ResponseWriter, r *http.Request, t target) error {
 	var state []byte
 	release := func() {}
-	show := func(b []byte, _ statebackend.Version) (err error) {
+	show := func(b []byte, _ statebackend.Version) error {
 		state = b
-		release, err = s.reserve(int64(len(b)))
-		return err
+		if len(b) <= smallState {
+			return nil
+		}
+		free, ok := s.moving.Acquire(s.client, int64(len(b))) // waiting here would hold up others
+		if !ok {
+			return errBusy
+		}
+		release = free
+		return nil
 	}
 	var v statebackend.Version
 	var err error
@@ -69,19 +77,12 @@ func (s *Server) postState(w http.ResponseWriter, r *http.Request, t target) err
 	if err := s.checkPost(r, t, id); err != nil {
 		return err
 	}
-	if r.ContentLength > s.o.MaxState {
-		return fmt.Errorf("body exceeds %d bytes: %w", s.o.MaxState, oci.ErrTooLarge)
-	}
-	received, err := s.reserve(r.ContentLength)
-	if err != nil {
-		return err
-	}
-	defer received()
-	state, err := readBody(w, r, s.o.MaxState)
+	state, received, err := s.receive(w, r)
 	if err != nil {
 		return err
 	}
 	release, err := t.store.Reserve(r.Context(), int64(len(state)))
+	received()
 	if err != nil {
 		return err
 	}
@@ -186,6 +187,34 @@ func asLostLock(err error) error {
 		return fmt.Errorf("%w: %w", statebackend.ErrLockLost, err)
 	}
 	return err
+}
+
+// receive reads a state, within the memory of those on their way until release.
+func (s *Server) receive(w http.ResponseWriter, r *http.Request) (state []byte, release func(), err error) {
+	size := r.ContentLength
+	if size > s.o.MaxState {
+		return nil, nil, fmt.Errorf("body exceeds %d bytes: %w", s.o.MaxState, oci.ErrTooLarge)
+	}
+	if size < 0 { // most are small
+		head, err := io.ReadAll(io.LimitReader(r.Body, smallState))
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", errBody, err)
+		}
+		if size = int64(len(head)); size == smallState {
+			size = s.o.MaxState
+		}
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(head), r.Body), r.Body}
+	}
+	if release, err = s.reserve(r.Context(), size); err != nil {
+		return nil, nil, err
+	}
+	if state, err = readBody(w, r, s.o.MaxState); err != nil {
+		release()
+	}
+	return state, release, err
 }
 
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {

@@ -164,7 +164,9 @@ func (s locker) takeIn(ctx context.Context, store *statebackend.Store, known *st
 	}
 	taken := err == nil && h == "" && !fresh
 	if err == nil && h == "" && fresh { // another script of the subject may have asked another server
-		taken, err = statebackend.WithdrawShared(context.WithoutCancel(ctx), l)
+		if taken, err = statebackend.WithdrawShared(context.WithoutCancel(ctx), l); err != nil {
+			return nil, false, err
+		}
 	}
 	if taken {
 		return nil, false, conflictError("workspace already locked", "workspace %q is already locked by you, possibly by another script: unlock it first", workspace)

@@ -119,7 +119,7 @@ func (a *attempt) start(ctx context.Context) (run.Handle, error) {
 	reported := ""
 	for n := 1; ; n++ {
 		if isClosed(a.cancelled) {
-			return "", a.reportEnd(ctx, lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1})
+			return "", a.reportEnd(ctx, lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1, Untouched: true})
 		}
 		handle, err := a.startOnce(ctx)
 		switch {

@@ -157,7 +157,7 @@ func (g *observation) observe(ctx context.Context, s run.Spec, at workDir) (run.
 
 func (g *observation) startWaiting(ctx context.Context, s run.Spec) (run.Status, error) {
 	if g.cancelled {
-		return run.Status{State: run.Ended, Result: lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1}}, nil
+		return run.Status{State: run.Ended, Result: lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1, Untouched: true}}, nil
 	}
 	_, err := g.local.beginAttempt(ctx, s)
 	if _, ok := errors.AsType[*CredentialError](err); ok {

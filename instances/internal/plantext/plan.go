@@ -3,11 +3,10 @@
 package plantext
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Max bounds the text of a plan, in bytes: what is approved is shown whole.
@@ -23,17 +22,25 @@ type Counts struct {
 	Forget  int `json:"forget,omitempty"` // no longer managed, and not destroyed
 }
 
-var summary = text.Pattern(`^Plan: (?:(\d+) to import, )?(\d+) to add, (\d+) to change, (\d+) to destroy(?:, (\d+) to forget)?`)
-
 // ReadCounts reads the line in which both tools summarize a plan; nil: it is another one.
 func ReadCounts(line []byte) *Counts {
-	m := summary().FindSubmatch(line)
-	if m == nil {
+	rest, ok := bytes.CutPrefix(line, []byte("Plan: "))
+	if !ok {
 		return nil
 	}
 	c := &Counts{}
-	for i, n := range []*int{&c.Import, &c.Add, &c.Change, &c.Remove, &c.Forget} {
-		*n, _ = strconv.Atoi(string(m[i+1])) // digits, or nothing
+	to := map[string]*int{"to import": &c.Import, "to add": &c.Add, "to change": &c.Change, "to destroy": &c.Remove, "to forget": &c.Forget}
+	found := 0
+	counted, _, _ := strings.Cut(string(rest), ".") // actions may follow
+	for part := range strings.SplitSeq(counted, ", ") {
+		number, verb, _ := strings.Cut(part, " ")
+		if n, err := strconv.Atoi(number); err == nil && to[verb] != nil {
+			*to[verb] = n
+			found++
+		}
+	}
+	if found < 3 {
+		return nil
 	}
 	return c
 }

@@ -275,7 +275,7 @@ func (k *requests) update(o *v1alpha1.Instance, r *lifecycle.Record, who lifecyc
 	if !ok || e.Problem != "" {
 		return fmt.Errorf("%w: its Template cannot be launched now, so nothing can be updated", lifecycle.ErrPhase)
 	}
-	parameters, err := e.Schema.CheckUpdate(r.WantedParameters(), rawValues(o.Spec.Parameters), !r.ReadyAt.IsZero())
+	parameters, err := e.Schema.CheckUpdate(r.Parameters, r.WantedParameters(), rawValues(o.Spec.Parameters), !r.ReadyAt.IsZero())
 	if err != nil {
 		return err
 	}
