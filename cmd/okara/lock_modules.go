@@ -43,10 +43,16 @@ func lockModules(ctx context.Context, up *upstreams, dir string, o lockOptions) 
 	if err != nil {
 		return err
 	}
-	if o.own != "" {
-		if err := o.checkPublished(ctx, up, installed); err != nil {
+	policy, err := o.policy.readPolicy()
+	switch {
+	case err != nil:
+		return err
+	case o.own != "":
+		if err := o.checkPublished(ctx, up, installed, policy); err != nil {
 			return err
 		}
+	case policy != nil:
+		return cli.UsageError("with --modules, a policy requires --own-host: it applies to the modules of that host")
 	}
 	fresh := locked == nil
 	if fresh {
@@ -100,22 +106,23 @@ func lockModules(ctx context.Context, up *upstreams, dir string, o lockOptions) 
 
 // checkPublished compares the installed modules of a host with what its registry has published, and adds
 // the digests of their manifests. A version from before hashes were kept is downloaded.
-func (o lockOptions) checkPublished(ctx context.Context, up *upstreams, installed *modulelock.File) error {
-	policy, err := o.policy.readPolicy()
-	if err != nil {
-		return err
-	}
+func (o lockOptions) checkPublished(ctx context.Context, up *upstreams, installed *modulelock.File, policy *trust.Policy) error {
 	client, layout, err := up.reg.Client()
 	if err != nil {
 		return err
 	}
 	d := depot.New(depot.Options{Client: client, Layout: layout})
+	compared := false
 	for i, p := range installed.Packages {
-		of, isOwn := strings.CutPrefix(p.Source, o.own+"/")
+		host, of, _ := strings.Cut(p.Source, "/")
+		if !p.IsRegistry() || !strings.EqualFold(host, o.own) {
+			continue
+		}
+		compared = true
 		m, err := addr.ParseModule(of)
 		v, versionErr := addr.ParseVersion(p.Version)
-		if !isOwn || err != nil || versionErr != nil {
-			continue
+		if err := errors.Join(err, versionErr); err != nil {
+			return fmt.Errorf("%s %s cannot be compared: %w", p.Source, p.Version, err)
 		}
 		s, err := d.Subject(ctx, m.Item(), v)
 		if err == nil {
@@ -124,33 +131,44 @@ func (o lockOptions) checkPublished(ctx context.Context, up *upstreams, installe
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", p.Source, v, err)
 		}
-		hash, err := publishedHash(ctx, d, s)
+		other, hash, err := findUnpublished(ctx, d, s, installed, p)
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", p.Source, v, err)
 		}
-		if !slices.Contains(p.Hashes, hash) {
-			return cli.WithHint(lockDiffers(fmt.Errorf("%s %s is installed as %s, the registry has %s", p.Source, v, strings.Join(p.Hashes, " or "), hash)), "remove .terraform/modules and run init; if that changes nothing, find out why the server has different files")
+		if other != "" {
+			return cli.WithHint(lockDiffers(fmt.Errorf("%s %s is installed as %s, the registry has %s", p.Source, v, other, hash)), "remove .terraform/modules and run init; if that changes nothing, find out why the server has different files")
+		}
+		if !slices.Contains(p.Hashes, hash) { // only copies without dot files are installed
+			p.Hashes = append(p.Hashes, hash)
 		}
 		installed.Packages[i].Hashes = append(p.Hashes, modulelock.ManifestHash+s.Manifest.Digest.String())
+	}
+	if !compared {
+		return cli.UsageError("no installed module is from the host %s", text.Line(o.own))
 	}
 	return nil
 }
 
-// publishedHash returns the hash of the files of a version of a module.
-func publishedHash(ctx context.Context, d *depot.Depot, s trust.Subject) (hash string, err error) {
+// findUnpublished returns the hash of a call with other files than the published ones, "" if there is
+// none, and that of these. A version is downloaded if no hash was kept, or it is not that of a call.
+func findUnpublished(ctx context.Context, d *depot.Depot, s trust.Subject, installed *modulelock.File, p modulelock.Package) (other, hash string, err error) {
 	m, err := artifact.ParseModule(s.Manifest)
-	if err != nil || m.H1 != "" {
-		return m.H1, err
+	if err != nil {
+		return "", "", err
+	}
+	if other = installed.FindOther(p, m.H1); other == "" {
+		return "", m.H1, nil
 	}
 	dir, remove, err := files.TempDir("")
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	if _, err := d.Pull(ctx, s.Item, s.Version, filepath.Join(dir, "module"), depot.PullOptions{}); err != nil {
-		return "", err
+		return "", "", err
 	}
-	return modulelock.HashFolder(filepath.Join(dir, "module"))
+	hashes, err := modulelock.HashFolder(filepath.Join(dir, "module"))
+	return installed.FindOther(p, hashes...), hashes[0], err
 }
 
 // forgetModules unlocks the packages of some calls, so that the next init selects them anew.
@@ -165,8 +183,7 @@ func forgetModules(a *cli.App, locked *modulelock.File, name, data string, names
 	if err := files.Replace(name, rest.Bytes(), 0o644); err != nil {
 		return err
 	}
-	gone := slices.DeleteFunc(rest.Compare(locked), func(d modulelock.Difference) bool { return d.Locked != "" })
-	if err := a.PrintResult(gone, fmt.Sprintf("%s: unlocked %s", name, strings.Join(names, ", "))); err != nil {
+	if err := a.PrintResult(rest.Compare(locked), fmt.Sprintf("%s: unlocked %s", name, strings.Join(names, ", "))); err != nil {
 		return err
 	}
 	a.Note("next: run init with `okara tofu` or `okara terraform`, then `okara lock --modules`")

@@ -141,7 +141,7 @@ func TestTofuModuleLock(t *testing.T) {
 				found := filepath.Join(dir, ".terraform", "modules", "m", "main.tf")
 				before := must.Get(os.ReadFile(found))(t)
 				must.Succeed(t, os.WriteFile(found, append(before, '#'), 0o644))
-				if published := []string{"lock", "--modules", "--own-host", "okara.test", "--registry", strings.TrimPrefix(r.server.url, "http://")}; name == "two versions" {
+				if published := []string{"lock", "--modules", "--own-host", "Okara.test", "--registry", strings.TrimPrefix(r.server.url, "http://")}; name == "two versions" {
 					r.run(dir, true, " is installed as h1:", append(published, "--upgrade")...)
 					must.Succeed(t, os.WriteFile(found, before, 0o644))
 					r.run(dir, false, "", append(published, "--check")...)
@@ -149,6 +149,10 @@ func TestTofuModuleLock(t *testing.T) {
 					if lock := string(must.Get(os.ReadFile(filepath.Join(dir, ".okara.lock.hcl")))(t)); strings.Count(lock, "oci:sha256:") != 2 {
 						t.Errorf("the lock is\n%s", lock)
 					}
+					must.Succeed(t, os.Remove(filepath.Join(dir, ".terraform", "modules", "m", ".tflint.hcl"))) // as of a second call
+					r.run(dir, false, "", append(published, "--check")...)
+					r.run(dir, true, "no installed module is from the host okara.tset", append(published, "--own-host", "okara.tset")...)
+					r.run(dir, true, "a policy requires --own-host", "lock", "--modules", "--require", "scan")
 					must.Succeed(t, os.WriteFile(found, append(before, '#'), 0o644))
 				}
 				r.run(dir, true, `module "m": `, tool.Name, "plan")
@@ -196,6 +200,13 @@ func TestTofuModuleLock(t *testing.T) {
 					r.run(dir, false, "", "lock", "--modules", "--check")
 				}
 			}
+			r.git("tag", "-f", "v1.0.0") // on what is 1.1.0: the old call keeps its files
+			dir := firsts["git, tag"]
+			must.Succeed(t, os.WriteFile(filepath.Join(dir, "more.tf"), fmt.Appendf(nil, call, "more", "git::file://"+r.work+"?ref=v1.0.0"), 0o644))
+			r.run(dir, true, `module "more": `, tool.Name, "init")
+			r.run(dir, true, `module "more": `, "lock", "--modules")
+			r.run(dir, false, "", "lock", "--modules", "--upgrade=more")
+			r.run(dir, false, "", tool.Name, "plan")
 		})
 	}
 }
@@ -211,8 +222,12 @@ func TestTofuModuleLockCommands(t *testing.T) {
 				must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 			}
 			const run = "run \"used\" {\n  command = plan\n  module {\n    source  = \"okara.test/net/vpc/aws\"\n    version = \"~> 1.0\"\n  }\n  assert {\n    condition     = output.v == \"1.0.0\"\n    error_message = output.v\n  }\n}\n"
-			first := r.root(call, "")
+			first, tested := r.root(call, ""), r.root(call, "")
 			write(first, "tests/a.tftest.hcl", run)
+			for _, dir := range []string{first, tested} { // a call of the name with which the keys of tests begin
+				write(dir, "test.tf", "module \"test\" {\n  source = \"./t\"\n}\n")
+				write(dir, "t/main.tf", "")
+			}
 			r.run(first, false, "", tool.Name, "init")
 			r.run(first, false, "2 calls, 1 package", "lock", "--modules")
 			r.release("1.1.0")
@@ -223,7 +238,7 @@ func TestTofuModuleLockCommands(t *testing.T) {
 			r.run(got, false, "is installed as 1.1.0", tool.Name, "get", "-update")
 			r.run(got, true, "is installed as 1.1.0", tool.Name, "validate")
 
-			tested := r.root(call, first)
+			write(tested, ".okara.lock.hcl", string(must.Get(os.ReadFile(filepath.Join(first, ".okara.lock.hcl")))(t)))
 			write(tested, "tests/a.tftest.hcl", run)
 			r.run(tested, false, "", tool.Name, "init")
 			r.run(tested, false, "1 passed", tool.Name, "test")

@@ -33,7 +33,9 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s is installed as %s, %s has %s", name, text.Line(d.Found), Name, text.Line(d.Locked))
 }
 
-// Compare returns how what is installed differs from the lock, call by call.
+// Compare returns how what is installed differs from the lock, call by call. A new call must have the
+// files of its package, if that is locked: who replaces a tag must not get in by one. Of another lock
+// only the calls are compared.
 func (f *File) Compare(installed *File) (all []Difference) {
 	calls := map[string]Call{}
 	for _, c := range f.Calls {
@@ -43,14 +45,15 @@ func (f *File) Compare(installed *File) (all []Difference) {
 		locked, ok := calls[now.Path]
 		delete(calls, now.Path)
 		d := Difference{Call: now.Path, Package: now.Source, Locked: locked.versionText(), Found: now.versionText()}
+		want := f.findPackage(now.Source, now.Version)
+		isSame := want != nil && (now.full == "" || slices.Contains(want.Hashes, now.full))
 		switch {
-		case !ok:
+		case !ok && (isSame || want == nil):
 			d.Locked = ""
-		case locked.Source != now.Source:
+		case ok && locked.Source != now.Source:
 			d.Locked, d.Found = locked.Source+" "+d.Locked, now.Source+" "+d.Found
-		case locked.Version == now.Version:
-			want := f.findPackage(locked.Source, locked.Version)
-			if slices.Contains(want.Hashes, now.full) {
+		case !ok || locked.Version == now.Version:
+			if isSame {
 				continue
 			}
 			d.Locked, d.Found = strings.Join(slices.DeleteFunc(slices.Clone(want.Hashes), isManifest), " or "), now.full
@@ -62,6 +65,23 @@ func (f *File) Compare(installed *File) (all []Difference) {
 	}
 	slices.SortFunc(all, func(a, b Difference) int { return strings.Compare(a.Call, b.Call) })
 	return all
+}
+
+// FindOther returns the hash of a call of a package with other files than one of hashes, without dot files
+// if it is a copy of such a call; "" if there is none.
+func (f *File) FindOther(p Package, hashes ...string) string {
+	calls := slices.DeleteFunc(slices.Clone(f.Calls), func(c Call) bool { return c.Source != p.Source || c.Version != p.Version })
+	for _, c := range calls {
+		if slices.Contains(hashes, c.full) {
+			hashes = append(hashes, c.plain)
+		}
+	}
+	for _, c := range calls {
+		if !slices.Contains(hashes, c.full) {
+			return c.full
+		}
+	}
+	return ""
 }
 
 // ManifestHash begins the digest of a package's manifest in its registry, among the hashes.

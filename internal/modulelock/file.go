@@ -50,7 +50,7 @@ type Call struct {
 	Path            string // as "network.subnets"
 	Source, Version string // of its package
 
-	full string // hash of all of its files, of what is installed
+	full, plain string // hashes of what is installed: all of its files, and those without dot files
 }
 
 // Parse parses a lock file; name is for messages.

@@ -98,14 +98,16 @@ func (in Files) readRecords(dir, dataDir string) (map[string]record, error) {
 		}
 	}
 	called := map[string]map[string]bool{}
-	_, hasTest := all["test"]
+	recorded := maps.Clone(all)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		if key == "" || !hasTest && strings.HasPrefix(key, "test.") { // of tests
-			continue
-		}
 		parent, label := "", key
 		if i := strings.LastIndexByte(key, '.'); i >= 0 {
 			parent, label = key[:i], key[i+1:]
+		}
+		_, hasTest := recorded["test"] // a call of this name; test.FOLDER.FILE.RUN is of a test, which no call leads to
+		_, hasParent := recorded[parent]
+		if key == "" || strings.HasPrefix(key, "test.") && !(hasTest && hasParent) {
+			continue
 		}
 		from, ok := all[parent]
 		if ok && called[parent] == nil {
@@ -184,7 +186,7 @@ func (in Files) readInstalled(dir, dataDir string) (*File, error) {
 			return nil, fmt.Errorf("module %q cannot be read, run init again: %v", key, err) // not fs.ErrNotExist: init has run
 		}
 		source, ref := splitSource(m.Source)
-		c := Call{Path: key, Source: source, Version: cmp.Or(m.Version, ref), full: full}
+		c := Call{Path: key, Source: source, Version: cmp.Or(m.Version, ref), full: full, plain: plain}
 		p := f.findPackage(c.Source, c.Version)
 		if p == nil {
 			f.Packages = append(f.Packages, Package{Source: c.Source, Version: c.Version})
@@ -277,10 +279,10 @@ func splitSource(source string) (clean, ref string) {
 	return rest, ref
 }
 
-// HashFolder returns the hash of all files of a package.
-func HashFolder(dir string) (string, error) {
-	full, _, _, err := machine().hashPackage(dir)
-	return full, err
+// HashFolder returns both hashes of the files of a package, that of all first.
+func HashFolder(dir string) ([]string, error) {
+	full, plain, _, err := machine().hashPackage(dir)
+	return []string{full, plain}, err
 }
 
 // hashPackage returns two hashes of the files in a folder, see the package's documentation: of all, and of

@@ -37,7 +37,8 @@ const list = `{"Modules":[{"Key":"","Source":"","Dir":"."},
 {"Key":"net.subnets","Source":"okara.test/net/vpc/aws//modules/subnets","Version":"5.1.2","Dir":".terraform/modules/net.subnets/modules/subnets"},
 {"Key":"dns","Source":"git::https://someone:secret@git.example.com/dns.git//zone?ref=v1.2","Dir":".terraform/modules/dns/zone"},
 {"Key":"own","Source":"./own","Dir":"own"},
-{"Key":"test","Source":"./own","Dir":"own"},{"Key":"test.sub","Source":"./sub","Dir":"own/sub"}]}`
+{"Key":"test","Source":"./own","Dir":"own"},{"Key":"test.sub","Source":"./sub","Dir":"own/sub"},{"Key":"test.gone","Source":"./gone","Dir":"own/gone"},{"Key":"test.gone.sub","Source":"x.test/a/b/c","Dir":"gone"},
+{"Key":"test.tests.a.used","Source":"okara.test/net/vpc/aws","Version":"5.1.2","Dir":".terraform/modules/test.tests.a.used"}]}`
 
 func newRoot(t *testing.T) (dir, data string) {
 	t.Helper()
@@ -47,6 +48,7 @@ func newRoot(t *testing.T) (dir, data string) {
 	writeFiles(t, data, map[string]string{
 		"modules/modules.json": list, "modules/net/main.tf": "module \"subnets\" {}", "modules/net/.lint.hcl": "x", "modules/net/modules/subnets/main.tf": "#", "modules/net/link@": "main.tf",
 		"modules/net.subnets/main.tf": "module \"subnets\" {}", "modules/net.subnets/modules/subnets/main.tf": "#", "modules/net.subnets/link@": "main.tf",
+		"modules/test.tests.a.used/main.tf": "module \"subnets\" {}", "modules/test.tests.a.used/modules/subnets/main.tf": "#", "modules/test.tests.a.used/link@": "main.tf",
 		"modules/dns/zone/main.tf": "#", "modules/dns/.git/HEAD": strings.Repeat("ab", 20) + "\n", "modules/gone/main.tf": "",
 	})
 	return dir, data
@@ -58,12 +60,12 @@ func TestLock(t *testing.T) {
 	must.Succeed(t, Check(dir, data)) // no lock
 	f := must.Get(Installed(dir, data))(t)
 	lock := string(f.Bytes())
-	for _, want := range []string{`package "okara.test/net/vpc/aws" "5.1.2" {`, `package "git::https://git.example.com/dns.git" "v1.2" {`, `commit = "abababab`, `call "net.subnets" {`} {
+	for _, want := range []string{`package "okara.test/net/vpc/aws" "5.1.2" {`, `package "git::https://git.example.com/dns.git" "v1.2" {`, `commit = "abababab`, `call "net.subnets" {`, `call "test.tests.a.used" {`} {
 		if !strings.Contains(lock, want) {
 			t.Errorf("the lock lacks %s:\n%s", want, lock)
 		}
 	}
-	if strings.Contains(lock, "secret") || strings.Contains(lock, "own") || strings.Contains(lock, "gone") || len(f.Packages) != 2 || len(f.Calls) != 3 {
+	if strings.Contains(lock, "secret") || strings.Contains(lock, "own") || strings.Contains(lock, "gone") || len(f.Packages) != 2 || len(f.Calls) != 4 {
 		t.Errorf("the lock is\n%s", lock)
 	}
 	f.findPackage("git::https://git.example.com/dns.git", "v1.2").Hashes = []string{"oci:sha256:x", "h1:y"}
@@ -101,6 +103,7 @@ func TestLock(t *testing.T) {
 		"a link to git":    {link("../.git/HEAD", "dns/zone/link"), "is a link to outside the package"},
 		"a link by a link": {func() error { return errors.Join(link("..", "dns/zone/up")(), link("up/../net", "dns/zone/link")()) }, "is a link to outside the package"},
 		"a linked package": {link("net", "dns"), `module "dns"`},
+		"of a test":        {write("test.tests.a.used/main.tf", "#"), `module "test.tests.a.used"`},
 		"a copy":           {write("net.subnets/main.tf", "#"), `module "net.subnets"`},
 		"a call":           {rewrite(`"Key":"dns"`, `"Key":"own2"`), ""},
 		"version":          {rewrite("5.1.2", "5.2.0"), `okara.test/net/vpc/aws is installed as 5.2.0, .okara.lock.hcl has 5.1.2`},
@@ -130,10 +133,41 @@ func TestUpgrade(t *testing.T) {
 	for _, c := range []struct {
 		names []string
 		kept  int
-	}{{nil, 2}, {[]string{"net"}, 1}, {[]string{"okara.test/net/vpc/aws"}, 0}, {[]string{""}, 0}} {
+	}{{nil, 3}, {[]string{"net"}, 2}, {[]string{"okara.test/net/vpc/aws"}, 0}, {[]string{""}, 0}} {
 		now, kept := locked.Upgrade(must.Get(Installed(dir, data))(t), c.names)
 		if len(kept) != c.kept || !strings.Contains(string(now.Bytes()), "h1:windows") {
 			t.Errorf("upgrade of %q keeps %v:\n%s", c.names, kept, now.Bytes())
+		}
+	}
+}
+
+// TestNewCall: a new call of a locked package has its files, with or without the dot files, or is refused.
+func TestNewCall(t *testing.T) {
+	for _, c := range []struct {
+		dotFile, file string
+		kept          int
+	}{{"x", "#", 0}, {"", "#", 0}, {"y", "#", 1}, {"x", "##", 1}, {"", "##", 1}} {
+		dir, data := newRoot(t)
+		locked := must.Get(Installed(dir, data))(t)
+		writeFiles(t, dir, map[string]string{
+			"more.tf":                                         `module "more" {}`,
+			".terraform/modules/modules.json":                 strings.Replace(list, `{"Key":"own"`, `{"Key":"more","Source":"okara.test/net/vpc/aws","Version":"5.1.2","Dir":".terraform/modules/more"},{"Key":"own"`, 1),
+			".terraform/modules/more/main.tf":                 `module "subnets" {}`,
+			".terraform/modules/more/link@":                   "main.tf",
+			".terraform/modules/more/modules/subnets/main.tf": c.file,
+		})
+		if c.dotFile != "" {
+			writeFiles(t, data, map[string]string{"modules/more/.lint.hcl": c.dotFile})
+		}
+		_, kept := locked.Upgrade(must.Get(Installed(dir, data))(t), nil)
+		_, accepted := locked.Upgrade(must.Get(Installed(dir, data))(t), []string{"more"})
+		if len(kept) != c.kept || len(accepted) != 0 {
+			t.Errorf("%q, %q: refused are %v, and with an upgrade %v", c.dotFile, c.file, kept, accepted)
+		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, Name), locked.Bytes(), 0o644))
+		m, ok := errors.AsType[*Mismatch](Check(dir, data))
+		if !ok || m.New != (c.kept == 0) {
+			t.Errorf("%q, %q: init says %v", c.dotFile, c.file, m)
 		}
 	}
 }
