@@ -204,7 +204,7 @@ func keepUsed(reg *cli.Registries, uses *states.Uses) func(context.Context, stri
 		}
 		used, known := uses.InUse(address)
 		if !known {
-			reg.Note("warning: the versions of %s in use are unknown, so all are kept: a state could not be read, or has no record of the version", address)
+			reg.Note("warning: the versions of %s in use are unknown, so all are kept: a state could not be read, or has no complete record", address)
 		}
 		return used
 	}

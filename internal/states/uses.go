@@ -39,7 +39,8 @@ type Uses struct {
 	deleted map[string]bool // newest versions that have no state, by state and tag
 	noted   map[string]bool // states that this process changed
 	loaded  bool            // the stored index was read, or there is none
-	read    time.Time       // when the last round over all states was complete; zero: never
+	read    time.Time       // when a round over all states was complete last; zero: never
+	behind  bool            // a later round was not
 	unsaved bool            // the index has more than is stored
 	keep    bool            // the registry accepts no index from this process
 	stored  time.Time
@@ -104,7 +105,12 @@ func (u *Uses) readNoted(ctx context.Context) {
 
 // readAll reads the list of each state, and each new version. A state that cannot be read stays as it
 // is, and makes the round incomplete. paced waits after each state, but in the first round; between is called after each state.
-func (u *Uses) readAll(ctx context.Context, paced bool, between func()) error {
+func (u *Uses) readAll(ctx context.Context, paced bool, between func()) (err error) {
+	defer func() {
+		u.mu.Lock()
+		u.behind = err != nil
+		u.mu.Unlock()
+	}()
 	if err := u.loadStored(ctx); err != nil {
 		return err
 	}
@@ -267,22 +273,26 @@ func (u *Uses) saveIndex(ctx context.Context) error {
 	return err
 }
 
+// hasRead reports whether all states were read, in the last round too.
+func (u *Uses) hasRead() bool { return !u.read.IsZero() && !u.behind && u.s.whole.Load() }
+
 // Ask answers a query for a caller that may read the states for which may is true.
 func (u *Uses) Ask(q usage.Query, may func(state, workspace string) bool) usage.Answer {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	a := u.index.Ask(q, may)
-	a.Complete = !u.read.IsZero() && u.s.whole.Load() && !a.Cut
+	a.Complete = u.hasRead() && !a.Cut
 	a.Read = u.read
 	return a
 }
 
 // InUse returns which versions of a module or provider the newest versions of states use. It is every version, and
-// not known, until all states were read, and if one has no record or does not say its version.
+// not known, until all states were read, and if one has no record (of a module: no complete one) or does
+// not say its version.
 func (u *Uses) InUse(address string) (used func(addr.Version) bool, known bool) {
 	q, err := usage.ParseQuery(address, false)
 	a := u.Ask(q, func(string, string) bool { return true })
-	known = err == nil && a.Complete && a.Bare == 0
+	known = err == nil && a.Complete && a.Bare == 0 && (q.Kind == addr.KindProvider || !a.Partial)
 	versions := map[addr.Version]bool{}
 	for _, s := range a.States {
 		v, err := addr.ParseVersion(s.Version)
@@ -327,5 +337,5 @@ func (u *Uses) Outdated(may func(state, workspace string) bool, judge func(usage
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.index.Outdated(may, verdicts), !u.read.IsZero() && u.s.whole.Load() && !unread
+	return u.index.Outdated(may, verdicts), u.hasRead() && !unread
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
@@ -21,7 +22,11 @@ import (
 // mustUse writes a state that was made of a module in a version.
 func mustUse(t *testing.T, c *oci.Client, name, version string, o statebackend.Options) {
 	t.Helper()
-	d := &usage.Document{Recorded: usage.Complete, Modules: []usage.Module{{Source: "okara.test/net/vpc/aws", Version: version}}}
+	mustRecord(t, c, name, o, version, &usage.Document{Recorded: usage.Complete, Modules: []usage.Module{{Source: "okara.test/net/vpc/aws", Version: version}}})
+}
+
+func mustRecord(t *testing.T, c *oci.Client, name string, o statebackend.Options, version string, d *usage.Document) {
+	t.Helper()
 	o.Usage = func(_, _ []byte) []byte { return d.Encode() }
 	putWith(t, c, name, o, fmt.Sprintf(`{"version":4,"serial":1,"lineage":%q}`, name+version))
 }
@@ -90,6 +95,35 @@ func TestUses(t *testing.T) {
 	blind := mustStates(t, states.Options{Client: quiet}).Uses()
 	must.Succeed(t, blind.Refresh(t.Context()))
 	must.Equal(t, "without the key", users(t, blind, "net/vpc/aws", everyone), "")
+}
+
+// TestInUse: a version is unused only if every state was read, in the last round too, and has a record of
+// it. One that lists only providers says nothing about modules.
+func TestInUse(t *testing.T) {
+	fault := &ocitest.Fault{Base: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, Nth: 1 << 30, Times: -1, Do: ocitest.Refuse}
+	c := mustClient(t, fault)
+	u := mustStates(t, states.Options{Client: c}).Uses()
+	check := func(what, address, unused string, known bool) {
+		t.Helper()
+		used, got := u.InUse(address)
+		must.Equal(t, what+": known", got, known)
+		must.Equal(t, what+": "+unused, used(must.Get(addr.ParseVersion(unused))(t)), !known)
+	}
+	mustUse(t, c, "s", "1.0.0", statebackend.Options{})
+	must.Succeed(t, u.Refresh(t.Context()))
+	check("complete", "net/vpc/aws", "1.1.0", true)
+	fault.Nth = 1
+	if u.Refresh(t.Context()) == nil {
+		t.Fatal("the round succeeds")
+	}
+	check("after a round that failed", "net/vpc/aws", "1.1.0", false)
+	fault.Nth = 1 << 30
+	must.Succeed(t, u.Refresh(t.Context()))
+	check("after the next", "net/vpc/aws", "1.1.0", true)
+	mustRecord(t, c, "s", statebackend.Options{}, "x", &usage.Document{Providers: []usage.Provider{{Source: "okara.test/acme/dns", Version: "2.0.0"}}})
+	must.Succeed(t, u.Refresh(t.Context()))
+	check("partial", "net/vpc/aws", "1.1.0", false)
+	check("providers of a partial record", "acme/dns", "2.1.0", true)
 }
 
 // TestUsesRun: a server sees what it wrote at once, and what others wrote in the next round. Another

@@ -45,7 +45,7 @@ type Index struct {
 	entries map[string]map[string]*Entry // by state and workspace
 	items   map[Item]*Item
 	users   map[*Item][]*Entry
-	bare    map[*Entry]bool // those that have no record
+	bare    map[*Entry]bool // those that have no complete record
 }
 
 // NewIndex returns an empty index.
@@ -92,7 +92,7 @@ func (x *Index) storeEntry(e *Entry) {
 		x.entries[e.State] = map[string]*Entry{}
 	}
 	x.entries[e.State][e.Workspace] = e
-	if e.Recorded == "" {
+	if e.Recorded != Complete {
 		x.bare[e] = true
 	}
 }
@@ -292,6 +292,7 @@ type Answer struct {
 	Some     bool      `json:"some_others,omitempty"`      // there are fewer
 	Bare     int       `json:"not_recorded,omitempty"`     // readable states without a record of what they use
 	Loose    int       `json:"unknown_versions,omitempty"` // readable states that use it, without saying a version, which no constraint matches
+	Partial  bool      `json:"-"`                          // some state has a record that is not complete
 	Complete bool      `json:"complete"`                   // all states were read, and what is known of the versions
 	Cut      bool      `json:"cut,omitempty"`              // there are more states than listed
 	Read     time.Time `json:"read,omitzero"`              // when they were last
@@ -330,7 +331,9 @@ func (x *Index) Ask(q Query, may func(state, workspace string) bool) Answer {
 		}
 	}
 	for e := range x.bare {
-		if may(e.State, e.Workspace) {
+		if e.Recorded != "" {
+			a.Partial = true
+		} else if may(e.State, e.Workspace) {
 			a.Bare++
 		}
 	}
@@ -440,14 +443,25 @@ type Count struct {
 // CountModules returns the versions of modules that most states use, at most limit, and then the sum of
 // the others as "other".
 func (x *Index) CountModules(limit int) []Count {
-	states := map[[2]string]int{}
-	for it, users := range x.users {
+	items := map[[2]string][]*Item{} // also folders of one module
+	for it := range x.users {
 		if it.Kind == addr.KindModule {
-			states[[2]string{cmp.Or(it.address, it.Source), it.Version}] += len(users)
+			at := [2]string{cmp.Or(it.address, it.Source), it.Version}
+			items[at] = append(items[at], it)
 		}
 	}
-	all := make([]Count, 0, len(states))
-	for at, n := range states {
+	all := make([]Count, 0, len(items))
+	for at, same := range items {
+		n := len(x.users[same[0]])
+		if len(same) > 1 {
+			states := map[*Entry]bool{}
+			for _, it := range same {
+				for _, e := range x.users[it] {
+					states[e] = true
+				}
+			}
+			n = len(states)
+		}
 		all = append(all, Count{at[0], at[1], n})
 	}
 	slices.SortFunc(all, func(a, b Count) int {
