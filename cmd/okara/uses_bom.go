@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/buildinfo"
@@ -54,7 +55,7 @@ type part struct {
 func (b bom) parts() (all []part) {
 	for _, m := range b.Modules {
 		p := part{kind: addr.KindModule, source: m.Source, version: m.Version}
-		p.sha256, _ = strings.CutPrefix(m.Digest, "sha256:")
+		p.setHash(m.Digest)
 		for _, path := range m.Paths {
 			p.facts = append(p.facts, [2]string{"okara:path", path})
 		}
@@ -62,14 +63,23 @@ func (b bom) parts() (all []part) {
 	}
 	for _, v := range b.Providers {
 		p := part{kind: addr.KindProvider, source: v.Source, version: v.Version}
-		if hash, ok := strings.CutPrefix(v.Hash, "zh:"); ok {
-			p.sha256 = hash
-		} else if v.Hash != "" { // of the files, not of the package
-			p.facts = append(p.facts, [2]string{"okara:hash", v.Hash})
+		if sum, ok := strings.CutPrefix(v.Hash, "zh:"); ok {
+			p.setHash("sha256:" + sum)
+		} else {
+			p.setHash(v.Hash)
 		}
 		all = append(all, p)
 	}
 	return all
+}
+
+// setHash takes a hash, of the package only if it is its digest.
+func (p *part) setHash(hash string) {
+	if d := digest.Digest(hash); d.Validate() == nil && d.Algorithm() == digest.SHA256 {
+		p.sha256 = d.Encoded()
+	} else if hash != "" {
+		p.facts = append(p.facts, [2]string{"okara:hash", hash})
+	}
 }
 
 // cycloneComponent is a component of CycloneDX 1.6: https://cyclonedx.org/docs/1.6/json/
