@@ -136,7 +136,7 @@ func (o Options) serveCommand(ctx context.Context) (res Result, err error) {
 		Failed:       func(err error) { failures.addError(err) },
 		Logger:       o.Logger,
 	})
-	root := usage.Root{Dir: o.Config.Dir, DataDir: backendblock.DataDir(o.Config.Dir, o.Getenv), ParseLock: ParseLock, ParseModules: modulelock.ParseDigests, Getenv: o.Getenv}
+	root := usage.Root{Dir: o.Config.Dir, DataDir: backendblock.DataDir(o.Config.Dir, o.Getenv), ParseLock: ParseLock, ParseModules: modulelock.ParseDigests, LiveCalls: modulelock.LiveCalls, Getenv: o.Getenv}
 	server, err := httpserve.Listen(httpserve.Options{Addr: "127.0.0.1:0", Handler: recordUsage(facade, root.Record())})
 	if err != nil {
 		return res, fmt.Errorf("serving the state: %w", err)

@@ -120,6 +120,19 @@ func (in Files) readRecords(dir, dataDir string) (map[string]record, error) {
 	return all, nil
 }
 
+// LiveCalls returns the paths of the calls that init has installed and the configuration still has.
+func LiveCalls(dir, dataDir string) (map[string]bool, error) {
+	records, err := machine().readRecords(dir, dataDir)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]bool{}
+	for key := range records {
+		all[key] = true
+	}
+	return all, nil
+}
+
 // anyCall says that a folder cannot be read, so that every record may be of a call in it.
 const anyCall = "*"
 

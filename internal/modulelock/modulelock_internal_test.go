@@ -4,6 +4,7 @@ package modulelock
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/internal/usage"
 )
 
 // writeFiles writes files below a folder; a name that ends in @ is a link.
@@ -52,6 +54,18 @@ func newRoot(t *testing.T) (dir, data string) {
 		"modules/dns/zone/main.tf": "#", "modules/dns/.git/HEAD": strings.Repeat("ab", 20) + "\n", "modules/gone/main.tf": "",
 	})
 	return dir, data
+}
+
+// TestLiveCalls: the record of a state has no call that the configuration no longer has.
+func TestLiveCalls(t *testing.T) {
+	dir, data := newRoot(t)
+	writeFiles(t, dir, map[string]string{"main.tf": "module \"net\" {}\n"})
+	root := usage.Root{Dir: dir, DataDir: data, LiveCalls: LiveCalls, Getenv: func(string) string { return "" }}
+	root.ParseLock = func([]byte) ([]usage.Provider, error) { return nil, nil }
+	d := must.Get(usage.Parse(root.Record()(nil, nil)))(t)
+	must.Equal(t, "record", d.Recorded+" "+fmt.Sprint(len(d.Modules))+d.Modules[0].Source+d.Modules[1].Source, "complete 2okara.test/net/vpc/awsokara.test/net/vpc/aws//modules/subnets")
+	must.Succeed(t, os.WriteFile(filepath.Join(data, "modules/modules.json"), []byte(strings.Replace(list, `"net"`, `"../net"`, 1)), 0o644))
+	must.Equal(t, "if they cannot be found", must.Get(usage.Parse(root.Record()(nil, nil)))(t).Recorded, usage.Partial)
 }
 
 // TestLock: what is installed is what is locked, until one byte, one link or one call is another.

@@ -33,7 +33,10 @@ type Root struct {
 	ParseLock func([]byte) ([]Provider, error)
 	// ParseModules parses the lock of modules: digests by the path of a call; nil: there are none.
 	ParseModules func([]byte) (map[string]string, error)
-	Called       []Module // beside those in the list, as the root module if it was published
+	// LiveCalls returns the paths of the calls in modules.json that the configuration still has, as the tools
+	// remove none; nil: all are.
+	LiveCalls func(dir, dataDir string) (map[string]bool, error)
+	Called    []Module // beside those in the list, as the root module if it was published
 	// Read reads a file of at most limit bytes; nil: of this machine.
 	Read   func(name string, limit int64) ([]byte, error)
 	Getenv func(string) string // of CI, and Variable; required
@@ -56,7 +59,13 @@ func (r Root) collectFiles(state []byte, _ *Document) *Document {
 			d.Recorded = Partial
 		}
 	}
-	read(filepath.Join(r.DataDir, "modules", "modules.json"), d.addModules)
+	read(filepath.Join(r.DataDir, "modules", "modules.json"), func(b []byte) (err error) {
+		var live map[string]bool
+		if r.LiveCalls != nil {
+			live, err = r.LiveCalls(r.Dir, r.DataDir)
+		}
+		return errors.Join(err, d.addModules(b, live))
+	})
 	if r.ParseModules != nil {
 		read(filepath.Join(r.Dir, ".okara.lock.hcl"), func(b []byte) error {
 			digests, err := r.ParseModules(b)
@@ -94,8 +103,8 @@ func readFile(name string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// addModules reads modules.json: https://github.com/opentofu/opentofu/tree/main/internal/modsdir
-func (d *Document) addModules(list []byte) error {
+// addModules reads the live calls, or all with nil, of modules.json: https://github.com/opentofu/opentofu/tree/main/internal/modsdir
+func (d *Document) addModules(list []byte, live map[string]bool) error {
 	var file struct {
 		Modules []struct{ Key, Source, Version, Dir string }
 	}
@@ -107,7 +116,7 @@ func (d *Document) addModules(list []byte) error {
 		remote[m.Key] = !isLocal(m.Source)
 	}
 	for _, m := range file.Modules {
-		if m.Key == "" { // the root
+		if m.Key == "" || live != nil && !live[m.Key] { // the root, or gone
 			continue
 		}
 		if len(m.Key) > maxSource {

@@ -180,13 +180,16 @@ func cutText(s string, n int) string { return search.Cut(text.Line(search.Cut(s,
 // KeepSince takes over from the document before since when a module or provider is in use; what is
 // new is in use from now on.
 func (d *Document) KeepSince(before *Document, now time.Time) {
-	since := map[[3]string]time.Time{}
+	since := map[[2]string]time.Time{} // a lock adds a digest
 	if before != nil {
 		for _, m := range before.Modules {
-			since[[3]string{m.Source, m.Version, m.Digest}] = m.Since
+			key := [2]string{m.Source, m.Version}
+			if t, known := since[key]; !known || m.Since.Before(t) {
+				since[key] = m.Since
+			}
 		}
 		for _, p := range before.Providers {
-			since[[3]string{p.Source, p.Version}] = p.Since
+			since[[2]string{p.Source, p.Version}] = p.Since
 		}
 	}
 	first := func(t time.Time) time.Time {
@@ -196,10 +199,10 @@ func (d *Document) KeepSince(before *Document, now time.Time) {
 		return t
 	}
 	for i, m := range d.Modules {
-		d.Modules[i].Since = first(since[[3]string{m.Source, m.Version, m.Digest}])
+		d.Modules[i].Since = first(since[[2]string{m.Source, m.Version}])
 	}
 	for i, p := range d.Providers {
-		d.Providers[i].Since = first(since[[3]string{p.Source, p.Version}])
+		d.Providers[i].Since = first(since[[2]string{p.Source, p.Version}])
 	}
 }
 

@@ -86,7 +86,9 @@ func TestSince(t *testing.T) {
 	old := first.Modules[0].Since.AddDate(0, -1, 0)
 	first.Modules[0].Since = old
 	next := must.Get(Parse(rootOf(`{"Modules":[{"Key":"b","Source":"h.example/n/a/x","Version":"1.0.0"},{"Key":"c","Source":"h.example/n/a/x","Version":"1.1.0"}]}`).Record()(nil, first.Encode())))(t)
-	if !next.Modules[0].Since.Equal(old) || !next.Modules[1].Since.After(old) {
+	first.Modules[0].Digest = "h1:x" // of the first lock
+	first.KeepSince(next, time.Now())
+	if !first.Modules[0].Since.Equal(old) || !next.Modules[0].Since.Equal(old) || !next.Modules[1].Since.After(old) {
 		t.Errorf("since: %+v", next.Modules)
 	}
 }
@@ -182,6 +184,8 @@ func TestQuery(t *testing.T) {
 			t.Errorf("%q: %+v", wrong, q)
 		}
 	}
+	x.PutEntry(Entry{State: "a", Workspace: "w", N: 3}, &Document{Modules: []Module{{Source: "h.example/n/m/x//a", Version: "1.0.0"}, {Source: "h.example/n/m/x//b", Version: "1.0.0"}}})
+	must.Equal(t, "counted", fmt.Sprint(x.CountModules(1)), "[{n/m/x 1.0.0 1}]") // once for two folders
 	x.Remove("a", func(*Entry) bool { return true })
 	must.Equal(t, "left", fmt.Sprint(x.States(), len(x.items), len(x.users)), "[b] 0 0")
 }
