@@ -33,6 +33,7 @@ func TestMetricsPage(t *testing.T) {
 	m.addRunning("v1", t.TempDir())
 	m.depots()
 	m.newAuditCounter()
+	m.all.MustRegister(newUsesCollector(nil))
 	m.recordCollection(0, 0) // the metrics of the embedded registry appear with its first collection
 	go func() { m.all.Describe(all); close(all) }()
 	for d := range all {

@@ -31,7 +31,7 @@ func mutants() []struct{ name, file, old, mutant, pkg, run string } {
 		{"the size of files", bwrap, `"--file-size", strconv.FormatInt(o.maxScratch(), 10)`, `"--file-size", strconv.FormatInt(1<<40, 10)`, box, "TestLimits"},
 		{"nothing that was left open", tool, `unix.CloseRange(3,`, `unix.CloseRange(1<<30,`, own, "TestSandboxFiles"},
 		{"no keys of the server", exec, `if err := leaveKeys(); err != nil {`, `if err := error(nil); err != nil {`, box, "TestKeyring"},
-		{"uploads that encrypt", "../child/remote.go", `if !o.AllowEncryption {`, `if false {`, kid, "TestRemoteEncryption"},
+		{"uploads that encrypt", "../child/remote.go", `CheckUploaded(dir, overrideFile, o.AllowEncryption)`, `CheckUploaded(dir, overrideFile, true)`, kid, "TestRemoteEncryption"},
 		{"states of applies alone", "../child/lock.go", "if !c.Order.Changes() {\n\t\treturn nil\n\t}\n\tn :=", "n :=", kid, "TestErroredOfPlans"},
 		{"what runs is not tidied", "folders.go", `m.At >= asOf.Unix() || l.isRunning(dir, m) {`, `m.At >= asOf.Unix() {`, own, "TestTidy"},
 		{"what began since is not tidied", "folders.go", `m.At >= asOf.Unix() || l.isRunning(dir, m) {`, `l.isRunning(dir, m) {`, own, "TestTidy"},
