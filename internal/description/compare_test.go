@@ -100,12 +100,12 @@ func TestCompareFolder(t *testing.T) {
 	was, is := describe(t, "1.0.0", "variable \"a\" {}\n"), describe(t, "1.1.0", "variable \"a\" {}\n")
 	for dir, want := range map[string]string{"": "", ".": "", "one": "// → //one"} {
 		is.Dir = dir
-		got := ""
+		var got strings.Builder
 		for _, d := range description.Compare(was, is) {
-			got += d.Effect + " " + d.Detail
+			got.WriteString(d.Effect + " " + d.Detail)
 		}
-		if want == "" && got != "" || !strings.Contains(got, want) || want != "" && !strings.HasPrefix(got, description.Breaks) {
-			t.Errorf("%q: %s", dir, got)
+		if want == "" && got.String() != "" || !strings.Contains(got.String(), want) || want != "" && !strings.HasPrefix(got.String(), description.Breaks) {
+			t.Errorf("%q: %s", dir, got.String())
 		}
 	}
 }
