@@ -95,7 +95,7 @@ func lockModules(ctx context.Context, up *upstreams, dir string, o lockOptions) 
 		return cli.WithHint(lockDiffers(fmt.Errorf("the installed modules do not match %s", name)), "to install them again, remove .terraform/modules and run init; to accept them, run `okara lock --modules --upgrade %s`", dir)
 	case len(refused) > 0:
 		return cli.WithHint(lockDiffers(fmt.Errorf("%s has different packages for these calls", name)), "accept them with --upgrade")
-	case o.check:
+	case o.check, fresh && len(installed.Calls) == 0:
 		return nil
 	}
 	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, installed.Bytes()) {

@@ -40,8 +40,9 @@ func newPrune(reg *cli.Registries) *cobra.Command {
 --pin. Versions that are withdrawn, deprecated in favour of another, or refused by the
 policy of --require, --openpgp-key, --cosign-key and --block are not counted. They stay
 while they are above the lowest counted version, and are removed below it. The release
-that clients choose always stays. With --keep used, so do versions that the newest version
-of a state uses; while not all states can be read, every version stays.
+that clients choose always stays. With --keep used, so does the lowest version that the
+newest version of a state uses, and all above it, since a run that changes nothing records
+nothing; while not all states can be read, every version stays.
 
 On a terminal okara shows what would be removed and asks for confirmation; elsewhere
 --yes is required. A version is withdrawn first, then its tag and its editions are

@@ -166,9 +166,18 @@ func (in Files) listCalls(dir string) map[string]bool {
 	return all
 }
 
-// Installed returns the lock of what init has installed for the root module dir; fs.ErrNotExist: it has
-// not run. Local folders are not packages.
-func Installed(dir, dataDir string) (*File, error) { return machine().readInstalled(dir, dataDir) }
+// Installed returns the lock of what init has installed for the root module dir, nothing for one that
+// calls no module; fs.ErrNotExist: it has not run. Local folders are not packages.
+func Installed(dir, dataDir string) (*File, error) {
+	f, err := machine().readInstalled(dir, dataDir)
+	written, _ := filepath.Glob(filepath.Join(dir, "*.t*f*")) // the pattern is well formed
+	if errors.Is(err, fs.ErrNotExist) && slices.ContainsFunc(written, description.IsConfiguration) {
+		if calls := machine().listCalls(dir); len(calls) == 1 && !calls[anyCall] {
+			return &File{}, nil
+		}
+	}
+	return f, err
+}
 
 func (in Files) readInstalled(dir, dataDir string) (*File, error) {
 	records, err := in.readRecords(dir, dataDir)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -274,4 +275,19 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%v: %q is written as %q", err, src, text)
 		}
 	})
+}
+
+// A root module that calls none needs no init; an empty folder is none.
+func TestInstalledWithoutCalls(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, text string
+		runs       bool
+	}{"no calls": {"main.tf", "locals {}\n", true}, "a call": {"main.tofu", "module \"a\" {\n  source = \"./a\"\n}\n", false}, "nothing": {"README.md", "", false}} {
+		dir := t.TempDir()
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, c.file), []byte(c.text), 0o600))
+		f, err := Installed(dir, filepath.Join(dir, ".terraform"))
+		if c.runs != (err == nil && len(f.Calls) == 0) || !c.runs && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v, %v", name, f, err)
+		}
+	}
 }

@@ -286,20 +286,24 @@ func (u *Uses) Ask(q usage.Query, may func(state, workspace string) bool) usage.
 	return a
 }
 
-// InUse returns which versions of a module or provider the newest versions of states use. It is every version, and
+// InUse returns which versions of a module or provider the newest versions of states use, or may: a run that
+// changes nothing writes no record, so a state may have moved up from its version. It is every version, and
 // not known, until all states were read, and if one has no record (of a module: no complete one) or does
 // not say its version.
 func (u *Uses) InUse(address string) (used func(addr.Version) bool, known bool) {
 	q, err := usage.ParseQuery(address, false)
 	a := u.Ask(q, func(string, string) bool { return true })
 	known = err == nil && a.Complete && a.Bare == 0 && (q.Kind == addr.KindProvider || !a.Partial)
-	versions := map[addr.Version]bool{}
+	var lowest []addr.Version
 	for _, s := range a.States {
 		v, err := addr.ParseVersion(s.Version)
-		known = known && err == nil
-		versions[v.EditionOf()] = true
+		if known = known && err == nil; err == nil && (len(lowest) == 0 || v.Compare(lowest[0]) < 0) {
+			lowest = []addr.Version{v.EditionOf()}
+		}
 	}
-	return func(v addr.Version) bool { return !known || versions[v.EditionOf()] }, known
+	return func(v addr.Version) bool {
+		return !known || len(lowest) > 0 && v.EditionOf().Compare(lowest[0]) >= 0
+	}, known
 }
 
 // CountModules returns how many states use which versions of modules, as [usage.Index.CountModules] does.
