@@ -70,6 +70,9 @@ func (p *Tab) Crawl(below string, limit int) []Page {
 			u.Fragment = ""
 			text := u.String()
 			kind := u.Path + "?" + strings.Join(slices.Sorted(maps.Keys(u.Query())), "&")
+			if docs := root.Path + "docs/"; strings.HasPrefix(u.Path, docs) {
+				kind = docs // pages of okara's own documentation are alike
+			}
 			if seen[text] > 0 || seen[kind] == alike {
 				continue
 			}
