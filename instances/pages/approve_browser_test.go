@@ -321,6 +321,7 @@ func TestBrowserParts(t *testing.T) {
 		}
 		tab.To("Remove tags 1")
 		tab.Enter()
+		tab.Gone("Remove tags 2")
 		tab.To("Add to Disks")
 		tab.Enter()
 		tab.Wait("size")

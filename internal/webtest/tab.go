@@ -121,6 +121,9 @@ func (p *Tab) To(name string) {
 	var seen []string
 	for range 300 {
 		at := p.focusedLabel()
+		for until := time.Now().Add(patience); strings.HasPrefix(at, "unseen: ") && time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+			at = p.focusedLabel() // styles may come after the text
+		}
 		if after, ok := strings.CutPrefix(at, "unseen: "); ok {
 			p.t.Fatalf("the focus on %q cannot be seen", after)
 		}
@@ -147,15 +150,20 @@ func (p *Tab) Offered(value string) {
 }
 
 // Wait waits until the page shows a text.
-func (p *Tab) Wait(text string) {
+func (p *Tab) Wait(text string) { p.t.Helper(); p.await(text, "") }
+
+// Gone waits until the page does not show a text.
+func (p *Tab) Gone(text string) { p.t.Helper(); p.await(text, "!") }
+
+func (p *Tab) await(text, not string) {
 	p.t.Helper()
 	quoted := must.Get(json.Marshal(text))(p.t)
 	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
-		if p.evalText(`document.readyState !== "loading" && document.body.innerText.includes(`+string(quoted)+`) ? "yes" : ""`) == "yes" {
+		if p.evalText(`document.readyState !== "loading" && `+not+`document.body.innerText.includes(`+string(quoted)+`) ? "yes" : ""`) == "yes" {
 			return
 		}
 	}
-	p.t.Fatalf("%s never said %q:\n%s", p.Path(), text, p.Text())
+	p.t.Fatalf("%s: %s%q never came:\n%s", p.Path(), not, text, p.Text())
 }
 
 // Clipboard replaces the clipboard of this page. It returns a function that waits for the

@@ -91,7 +91,7 @@ func (s *Server) reserve(ctx context.Context, n int64) (release func(), err erro
 	defer cancel()
 	release, ok := s.moving.Wait(ctx, s.client, n)
 	if !ok {
-		return nil, errBusy
+		return nil, busyError()
 	}
 	return release, nil
 }
@@ -170,8 +170,11 @@ func validSegment(s string) bool {
 var (
 	errMethod = errors.New("method is not GET, POST, PUT, DELETE, LOCK or UNLOCK")
 	errBody   = errors.New("bad request body")
-	errBusy   = fmt.Errorf("too many large states are being transferred, try again in a moment: %w", oci.ErrUnavailable)
 )
+
+func busyError() error {
+	return fmt.Errorf("too many large states are being transferred, try again in a moment: %w", oci.ErrUnavailable)
+}
 
 // writeError is the only place that decides the status of a failed request.
 func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {

@@ -33,7 +33,7 @@ func (s *Server) getState(w http.ResponseWriter, r *http.Request, t target) erro
 		}
 		free, ok := s.moving.Acquire(s.client, int64(len(b))) // waiting here would hold up others
 		if !ok {
-			return errBusy
+			return busyError()
 		}
 		release = free
 		return nil
