@@ -150,12 +150,12 @@ func (p *Tab) Offered(value string) {
 }
 
 // Wait waits until the page shows a text.
-func (p *Tab) Wait(text string) { p.t.Helper(); p.await(text, "") }
+func (p *Tab) Wait(text string) { p.t.Helper(); p.awaitText(text, "") }
 
 // Gone waits until the page does not show a text.
-func (p *Tab) Gone(text string) { p.t.Helper(); p.await(text, "!") }
+func (p *Tab) Gone(text string) { p.t.Helper(); p.awaitText(text, "!") }
 
-func (p *Tab) await(text, not string) {
+func (p *Tab) awaitText(text, not string) {
 	p.t.Helper()
 	quoted := must.Get(json.Marshal(text))(p.t)
 	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
