@@ -230,7 +230,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 // same id when it was won: for clients whose processes share an id, and must not share a lock. Of two
 // at the same moment at least one is told so, and perhaps both.
 func WithdrawShared(ctx context.Context, l *Lock) (shared bool, err error) {
-	if _, shared = l.sealedBelow(); !shared {
+	if !l.hold.Beside {
 		return false, nil
 	}
 	return true, l.unlock(ctx)

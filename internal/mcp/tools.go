@@ -57,6 +57,9 @@ type searchResult struct {
 	Deprecated  bool   `json:"deprecated,omitempty"`
 }
 
+// leastOfPage is how many results always fit into a page.
+const leastOfPage = 5
+
 func searchItems(ctx context.Context, s Source, in searchIn) (out searchOut, err error) {
 	q := url.Values{"q": {in.Query}, "kind": {in.Kind}}
 	if _, err := search.ParseQuery(q); err != nil {
@@ -75,8 +78,12 @@ func searchItems(ctx context.Context, s Source, in searchIn) (out searchOut, err
 		for _, e := range found.Results {
 			all = append(all, searchResult{e.Kind, e.Address, e.Version, cleanLine(e.Description, 200), cleanLine(e.Why, 100), e.Scan, e.Signed, e.Deprecated})
 		}
+		last := len(found.Results) == 0 || len(all) >= found.Total || n == search.MaxPage
+		if !last && len(all) < leastOfPage*in.Page {
+			continue
+		}
 		part, at, err := fitPage(out, all, in.Page)
-		if at.Pages > at.Page || len(found.Results) == 0 || len(all) >= found.Total || n == search.MaxPage {
+		if last || at.Pages > at.Page {
 			out.Results, out.paged = part, at
 			return out, err
 		}

@@ -47,6 +47,7 @@ type Acquirer struct {
 	unread   error     // resume: why a claim of the id could not be read
 	waits    int       // for the current claim
 	repeats  int
+	late     bool // the confirming list showed another claim of the id
 	settled  bool // the settling wait is over
 	release  releaser
 	then     afterClaim
@@ -63,6 +64,7 @@ type Acquired struct {
 	next   int64   // won: the first number to write
 	Sealed bool
 	joined bool // won beside older claims of the id, which may write below until next is written
+	beside bool // won, and some list after the claim showed another claim of the id
 	Err    error
 }
 
@@ -411,6 +413,7 @@ func (a *Acquirer) afterConfirmList(r Reply) Request {
 	if r.Status != StatusDone {
 		return a.endClaim(releaser{}, afterEnd, Acquired{Err: r.Err})
 	}
+	a.late = a.late || len(a.contestIn(r.Snapshot).siblingClaims()) > 0
 	a.last.Newest = max(a.last.Newest, r.Snapshot.Newest)
 	for c, how := range r.Snapshot.Ended {
 		a.last = a.last.withTombstone(c, how)
@@ -463,6 +466,7 @@ func (a *Acquirer) winLock() Request {
 	a.Result = Acquired{Won: true, newest: a.last.Newest, next: a.Claim.Fence}
 	a.repeats = 0
 	a.Result.joined = len(a.contestIn(a.last).siblingClaims()) > 0
+	a.Result.beside = a.Result.joined || a.late
 	overtaken := a.last.Floor() > a.last.Newest // a holder that may still write
 	switch {
 	case a.Resume:

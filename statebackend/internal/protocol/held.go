@@ -9,6 +9,7 @@ type Hold struct {
 	Newest    int64   // the head when last listed
 	Next      int64   // the number of the next write
 	Joined    bool    // the lock has claims of other processes as well
+	Beside    bool    // it was listed beside such a claim, perhaps one that came later
 	shared    bool    // these claims may still write below Next
 	Uncertain bool    // a write may still arrive
 	Lost      bool
@@ -17,7 +18,7 @@ type Hold struct {
 // Hold returns the knowledge of the winner.
 func (a *Acquirer) Hold() Hold {
 	r := a.Result
-	return Hold{Claim: a.Claim, root: a.Root, Newest: r.newest, Next: r.next, Joined: r.joined, shared: r.joined && !r.Sealed}
+	return Hold{Claim: a.Claim, root: a.Root, Newest: r.newest, Next: r.next, Joined: r.joined, Beside: r.beside, shared: r.joined && !r.Sealed}
 }
 
 // Save begins a write and uses up its number.
