@@ -92,8 +92,7 @@ func (p *publishing) publishModule(w http.ResponseWriter, r call[addr.ModuleVers
 	if err != nil {
 		return publishError(err)
 	}
-	r.catalog.Changed(p.layout.Module(r.at.Module), out.Tag)
-	r.catalog.ChangedPublished()
+	r.catalog.AddedVersion(p.layout.Module(r.at.Module), out.Tag)
 	return p.sendPublished(w, r.Request, out)
 }
 

@@ -214,7 +214,7 @@ func (p *publishing) publishProvider(w http.ResponseWriter, r call[providerVersi
 	if err != nil {
 		return publishError(err)
 	}
-	r.catalog.Changed(repository, out.Tag)
+	r.catalog.AddedVersion(repository, out.Tag)
 	return p.sendPublished(w, r.Request, out)
 }
 

@@ -188,6 +188,13 @@ func TestPublishProvider(t *testing.T) {
 	request := func(receipts []string, keys ...string) []byte {
 		return must.Fixed(json.Marshal(map[string]any{"receipts": receipts, "keys": keys}))
 	}
+	found := func() bool {
+		_, body := f.send(t, http.MethodGet, "/api/v1/search?q=dns", publisherToken, nil)
+		return bytes.Contains(body, []byte(`"acme/dns"`))
+	}
+	if found() { // which reads the list of the catalog
+		t.Error("it is found before it is published")
+	}
 	foreign := append([]string(nil), receipts...)
 	foreign[0] += "x"
 	for _, tt := range []struct {
@@ -218,6 +225,9 @@ func TestPublishProvider(t *testing.T) {
 				t.Errorf("%d blobs were read, want SHA256SUMS and its signature only", n)
 			}
 		})
+	}
+	if !found() {
+		t.Error("what this server publishes is found at once")
 	}
 	known := func(path, token, digest string) (int, []byte) {
 		return f.send(t, http.MethodPost, path, token, fmt.Appendf(nil, `{"digest":%q}`, digest))

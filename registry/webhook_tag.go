@@ -190,8 +190,7 @@ func (h *hooks) runHookJob(ctx context.Context, j jobs.Job) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	h.catalog.Changed(h.layout.Module(t.Module.Module), out.Tag)
-	h.catalog.ChangedPublished()
+	h.catalog.AddedVersion(h.layout.Module(t.Module.Module), out.Tag)
 	for _, text := range out.Warnings {
 		h.log.Warn("published with a warning", "tag", e.String(), "warning", text)
 	}

@@ -162,6 +162,13 @@ func (c *Catalog) Changed(repository, reference string) {
 	}
 }
 
+// AddedVersion is called after a version was published: what reads it is dropped, and the list of all items,
+// which may have a new one.
+func (c *Catalog) AddedVersion(repository, tag string) {
+	c.Changed(repository, tag)
+	c.ChangedPublished()
+}
+
 // ChangedPublished drops the list of all items, since an item was added.
 func (c *Catalog) ChangedPublished() {
 	c.published.Forget(c.layout.CatalogRepo())
