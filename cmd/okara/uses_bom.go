@@ -16,7 +16,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/buildinfo"
-	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/usage"
 )
 
@@ -29,16 +28,15 @@ type bom struct {
 	*usage.Document
 }
 
-// encode returns a bill in a format: cyclonedx or spdx.
+// encode returns a bill in a format of [isBOM].
 func (b bom) encode(format string) ([]byte, error) {
-	switch format {
-	case "cyclonedx":
-		return json.MarshalIndent(b.cyclone(), "", "  ")
-	case "spdx":
+	if format == "spdx" {
 		return json.MarshalIndent(b.spdx(), "", "  ")
 	}
-	return nil, cli.UsageError("--format %s: must be cyclonedx or spdx", format)
+	return json.MarshalIndent(b.cyclone(), "", "  ")
 }
+
+func isBOM(format string) bool { return format == "cyclonedx" || format == "spdx" }
 
 // sum is identical for the same bill.
 func (b bom) sum() [32]byte {
