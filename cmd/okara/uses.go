@@ -315,6 +315,12 @@ record.`,
   okara state uses registry.example.com/state/shop -w prod --version 41 --json`,
 		Args: cobra.MaximumNArgs(1),
 	}
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if format != "" && !isBOM(format) {
+			return cli.UsageError("--format %s: must be cyclonedx or spdx", format)
+		}
+		return nil
+	}
 	cmd.RunE = f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
 		found := n
 		if found == 0 {
