@@ -183,9 +183,9 @@ func (v *Module) findLicense(dir string) *artifact.DescribedLicense {
 // EncodeDescription encodes d with sorted keys and without white space, and shortens it to its
 // limit: first the readmes, then everything of the submodules except their paths.
 func EncodeDescription(d artifact.ModuleDescription) ([]byte, error) {
-	b, err := canonicalJSON(d)
-	if err != nil || len(b) <= MaxDescription {
-		return b, err
+	size, err := canonicalSize(d)
+	if err != nil || size <= MaxDescription {
+		return canonicalJSON(d)
 	}
 	shortenReadme(d.Root.Readme, cutReadme)
 	for _, list := range [][]artifact.DescribedModule{d.Submodules, d.Examples} {
@@ -193,8 +193,8 @@ func EncodeDescription(d artifact.ModuleDescription) ([]byte, error) {
 			shortenReadme(list[i].Readme, cutReadme)
 		}
 	}
-	if b, err = canonicalJSON(d); err != nil || len(b) <= MaxDescription {
-		return b, err
+	if size, err = canonicalSize(d); err != nil || size <= MaxDescription {
+		return canonicalJSON(d)
 	}
 	for _, list := range [][]artifact.DescribedModule{d.Submodules, d.Examples} {
 		for i := range list {
@@ -202,10 +202,30 @@ func EncodeDescription(d artifact.ModuleDescription) ([]byte, error) {
 		}
 	}
 	d.Diagnostics = nil
-	if b, err = canonicalJSON(d); err == nil && len(b) > MaxDescription {
+	b, err := canonicalJSON(d)
+	if err == nil && len(b) > MaxDescription {
 		return nil, fmt.Errorf("the description of the module has %d bytes, the limit is %d: %w", len(b), MaxDescription, oci.ErrTooLarge)
 	}
 	return b, err
+}
+
+// canonicalSize returns the length of canonicalJSON(v), which has no escapes for HTML and for bytes that are not UTF-8.
+func canonicalSize(v any) (int, error) {
+	b, err := json.Marshal(v)
+	size := len(b)
+	for i := 0; i+5 < len(b); i++ {
+		if b[i] != '\\' {
+			continue
+		}
+		switch string(b[i+1 : i+6]) {
+		case "u003c", "u003e", "u0026":
+			size -= len(`\u003c`) - len("<")
+		case "ufffd":
+			size -= len(`\ufffd`) - len("\uFFFD")
+		}
+		i++ // a backslash that is escaped begins no escape
+	}
+	return size, err
 }
 
 // canonicalJSON encodes v as JSON with sorted keys.

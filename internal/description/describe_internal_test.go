@@ -169,3 +169,13 @@ func TestDescriptionIsBounded(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
 }
+
+func TestCanonicalSize(t *testing.T) {
+	for _, text := range []string{"", "a<b>&c", `\`, `\\u003c`, `\<`, "\xff\xfe<", "\u2028\x00\x7f\t\b", `"\u003e"`, strings.Repeat(`\<`, 9), "é\ufffd"} {
+		raw := must.Get(json.Marshal(map[string]string{"x<": text}))(t)
+		v := map[string]any{"b": text, "a": json.RawMessage(raw), "n": json.Number("1e400")}
+		if size := must.Get(canonicalSize(v))(t); size != len(must.Get(canonicalJSON(v))(t)) {
+			t.Errorf("canonicalSize of %q is %d, the JSON has %d bytes", text, size, len(must.Get(canonicalJSON(v))(t)))
+		}
+	}
+}
