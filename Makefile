@@ -6,12 +6,14 @@ export GOWORK  := off
 export CGO_ENABLED := 0
 .DEFAULT_GOAL := demo
 include .ci/tools.mk
-VERSION := 0.0.1
+VERSION := $(shell cat internal/buildinfo/VERSION)
 PLATFORMS := darwin_amd64 darwin_arm64 freebsd_amd64 linux_amd64 linux_arm linux_arm64 windows_amd64 windows_arm64
 OUT      = bin/release/$(VERSION)
-TAG     := devel
+TAG     := $(VERSION)
 VCS      = $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
-OPERATOR = go build -buildvcs=$(VCS) -o ../bin/okara-operator ./cmd/okara-operator
+# What is built is a release if its commit has the tag of the version.
+LINK     = -s -w -X github.com/seed-141914ff/okara/internal/buildinfo.release=$(shell git describe --tags --exact-match 2>/dev/null)
+OPERATOR = go build -buildvcs=$(VCS) -ldflags '$(LINK)' -o ../bin/okara-operator ./cmd/okara-operator
 NESTED  := internal/e2e internal/conformance operator provider
 TESTS   := test-operator test-. test-internal/e2e test-browser test-provider test-internal/conformance
 
@@ -39,9 +41,9 @@ test-operator: AT_ONCE := -p 4# packages: they wait for an API server of their o
 test-.: AT_ONCE := $(if $(BESIDE),,-p 4)# likewise for servers and programs, where no others are tested beside
 $(filter-out test-browser,$(TESTS)): test-%:
 	cd $* && $(GOTEST) $(AT_ONCE) ./...
-# With its version, where git tells: the tag, or a time and a commit.
+# With its commit, where git tells.
 build:
-	go build -buildvcs=$(VCS) -trimpath -ldflags '-s -w' -o bin/okara ./cmd/okara
+	go build -buildvcs=$(VCS) -trimpath -ldflags '$(LINK)' -o bin/okara ./cmd/okara
 image: $(KO) # container images for linux/amd64 and arm64 in one file, for okara bundle load --images
 	go run ./internal/images "$(CURDIR)/$(KO)" bin/images.tar $(TAG)
 release: # okara's own provider as GoReleaser leaves one, for okara publish provider

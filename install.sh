@@ -83,6 +83,8 @@ version=${version#v}
 bin=${OKARA_BIN:-/usr/local/bin}
 [ -n "${OKARA_BIN:-}" ] || [ -w "$bin" ] || bin=$HOME/.local/bin
 
+echo "install.sh: okara $version for $where from $releases into $bin, if its signature is right" >&2
+
 cd "$work"
 archive=okara_${version}_$where.tar.gz
 list=okara_${version}_SHA256SUMS

@@ -23,7 +23,7 @@ $(CACHE)/ko/%/ko: operator/internal/rig/ko/%/go.mod
 # What the tests publish of it, for this platform and another one.
 $(RELEASE): $(shell find provider oci statebackend credentials internal -name '*.go' ! -name '*_test.go' ! -path 'internal/e2e/*') provider/go.mod go.mod
 	rm -rf $(@D)
-	$(MAKE) release OUT=$(@D) PLATFORMS="darwin_arm64 $$(go env GOOS)_$$(go env GOARCH)"
+	$(MAKE) release VERSION=0.0.1 OUT=$(@D) PLATFORMS="darwin_arm64 $$(go env GOOS)_$$(go env GOARCH)"
 # Its remote-state backends are modules that the proxy lacks; no test needs one.
 $(CACHE)/terraform/%/terraform: internal/e2e/terraform/%/go.mod
 	rm -rf $(@D) && mkdir -p $(@D)/src && cp $(<D)/go.mod $(<D)/go.sum $(@D)/src/

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package buildinfo describes the source that a program was built from, as recorded by the Go
-// toolchain: a release has the version of its tag, and a build from a checkout has a pseudo-version
-// with the time and the commit (https://go.dev/ref/mod#pseudo-versions).
+// Package buildinfo describes what a program was built from. The number of the version is in the file
+// VERSION, from which the Makefile and the release take it; a test of internal/repotest holds the chart
+// and the changelog to it. A build that is no release shows its commit: 0.1.0-dev+2d80ff9f.
 package buildinfo

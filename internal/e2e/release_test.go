@@ -91,7 +91,7 @@ func (s tools) installed(t *testing.T, files map[string][]byte) {
 		Version, Commit, Date string
 		Modified              bool
 	}
-	if err != nil || json.Unmarshal(out, &built) != nil || !strings.HasPrefix(built.Version, "v") || built.Commit == "" || built.Date == "" || built.Modified {
+	if err != nil || json.Unmarshal(out, &built) != nil || !strings.HasPrefix(built.Version, strings.TrimSpace(mustRead(t, filepath.Join(s.root, "internal", "buildinfo", "VERSION")))) || built.Commit == "" || built.Date == "" || built.Modified {
 		t.Errorf("okara version: %s, %v", out, err)
 	}
 	if out, err := exec.Command(s.okara, "serve", "--config", filepath.Join(root, "etc/okara/okara.hcl"), "--check").CombinedOutput(); err != nil {
@@ -154,7 +154,7 @@ func installs(t *testing.T, s tools, folder string) {
 	t.Cleanup(server.Close)
 	cmd := exec.Command("sh", filepath.Join(s.root, "install.sh"))
 	cmd.Env = append(os.Environ(), "OKARA_RELEASES="+server.URL, "OKARA_VERSION="+version, "OKARA_BIN="+t.TempDir(), "OKARA_RELEASE_KEY="+filepath.Join(folder, "key.pub"))
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "okara v") {
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "okara ") {
 		t.Errorf("%v, %s", err, out)
 	}
 }

@@ -64,6 +64,8 @@ func buildImages(ctx context.Context, ko, file, tag string) (err error) {
 	if err != nil {
 		return err
 	}
+	released, _ := exec.CommandContext(ctx, "git", "describe", "--tags", "--exact-match").Output() // "" of any other commit
+	stamp := "-ldflags=-X=github.com/seed-141914ff/okara/internal/buildinfo.release=" + strings.TrimSpace(string(released))
 	var items []bundle.Item
 	for _, program := range []struct{ dir, path string }{{".", "./cmd/okara"}, {"operator", "./cmd/okara-operator"}} {
 		name := "images/" + filepath.Base(program.path)
@@ -72,7 +74,7 @@ func buildImages(ctx context.Context, ko, file, tag string) (err error) {
 			"--platform", strings.Join(imagePlatforms(), ","), "--image-user", user)
 		cmd.Dir = program.dir
 		cmd.Env = append(os.Environ(), "KO_DOCKER_REPO="+host+"/"+name, "KO_DEFAULTBASEIMAGE="+base, "KOCACHE="+dir,
-			"CGO_ENABLED=0", "GOFLAGS=-buildvcs=auto", "SOURCE_DATE_EPOCH=0", "DOCKER_CONFIG="+dir)
+			"CGO_ENABLED=0", "GOFLAGS=-buildvcs=auto "+stamp, "SOURCE_DATE_EPOCH=0", "DOCKER_CONFIG="+dir)
 		cmd.Stdout = os.Stderr
 		cmd.Stderr = os.Stderr
 		if err := cmd.Run(); err != nil {

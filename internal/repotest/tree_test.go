@@ -60,6 +60,20 @@ func TestChangelog(t *testing.T) {
 	}
 }
 
+// TestVersion requires that the number of the version is everywhere the one of internal/buildinfo.
+func TestVersion(t *testing.T) {
+	number := strings.TrimSpace(string(read(t, "internal/buildinfo/VERSION")))
+	for name, line := range map[string]string{
+		"charts/okara/Chart.yaml": "\nversion: " + number + "\nappVersion: " + number + "\n",
+		"Formula/okara.rb":        `tag: "v` + number + "\"\n",
+		"CHANGELOG.md":            "\n## " + number + " ",
+	} {
+		if !strings.Contains(string(read(t, name)), line) {
+			t.Errorf("%s does not say %q", name, line)
+		}
+	}
+}
+
 // tracked lists what git has or would add, or outside git what is not built. Walking also tells go
 // test what a cached result depends on.
 func tracked(t *testing.T) []string {

@@ -20,14 +20,11 @@ func main() {
 	}
 }
 
-// programVersion returns the version of the module, or else the one in the name of the program,
-// where releases have it: terraform-provider-okara_v1.2.3.
+// programVersion returns the version in the name of the program, where releases have it,
+// terraform-provider-okara_v1.2.3, or else what it was built from.
 func programVersion(program string) string {
-	if v := buildinfo.Version(); v != buildinfo.Devel {
-		return v
-	}
 	if _, v, ok := strings.Cut(filepath.Base(program), "_v"); ok {
 		return strings.TrimSuffix(v, ".exe")
 	}
-	return buildinfo.Devel
+	return buildinfo.Version()
 }
