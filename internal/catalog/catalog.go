@@ -158,7 +158,7 @@ func (c *Catalog) Changed(repository, reference string) {
 	c.manifests.forgetTag(repository, reference)
 	c.news.notify()
 	if c.finder != nil {
-		c.finder.recordChange(repository)
+		c.finder.recordChange(repository, true)
 	}
 }
 
@@ -174,7 +174,7 @@ func (c *Catalog) ChangedPublished() {
 	c.published.Forget(c.layout.CatalogRepo())
 	c.news.notify()
 	if c.finder != nil {
-		c.finder.recordChange("")
+		c.finder.recordChange("", true)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 const (
 	refreshEach  = time.Second / 3  // delay after each request of the refresh
 	refreshEvery = 55 * time.Minute // age at which the repository of an entry is read again
+	retryAfter   = time.Minute      // the same after a failure
 	rereadAge    = 24 * time.Hour   // maximum age of what a tag list does not show, such as a scan
 	writeEvery   = 10 * time.Minute
 	writeFirst   = time.Minute // after the start
@@ -54,7 +55,7 @@ type Finder struct {
 	keep    bool // the registry accepts no index from this process
 	written time.Time
 
-	dirty     map[string]bool // repositories that this process changed
+	dirty     map[string]bool // repositories that changed; true: by this process
 	asked     map[string]int  // how often the list of a repository was requested
 	planned   *Published      // the list from which todo was made
 	plannedAt time.Time
@@ -148,11 +149,12 @@ func (f *Finder) entry(it addr.Item) search.Entry {
 	return e
 }
 
-// recordChange records that a repository has changed, or the list of all if it is "".
-func (f *Finder) recordChange(repository string) {
+// recordChange records that a repository has changed, or the list of all if it is "". Here: this
+// process changed it, so that its entry is read anew even if its tags are the same.
+func (f *Finder) recordChange(repository string, here bool) {
 	f.mu.Lock()
 	if repository != "" && len(f.dirty) < maxNoted {
-		f.dirty[repository] = true
+		f.dirty[repository] = f.dirty[repository] || here
 	}
 	f.mu.Unlock()
 	select {
@@ -229,10 +231,10 @@ func (f *Finder) showEntries(base *Published, at bool) {
 func (f *Finder) nextItem(base *Published) (it addr.Item, changed, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for repository := range f.dirty {
+	for repository, here := range f.dirty {
 		delete(f.dirty, repository)
 		if it, ok = f.c.layout.Parse(repository); ok && (it.Versioned() || f.templates && it.Kind == addr.KindTemplate) {
-			return it, true, true
+			return it, here, true
 		}
 	}
 	if now := f.now(); f.planned != base || now.Sub(f.plannedAt) >= planEvery {

@@ -278,3 +278,38 @@ func TestFinderSigned(t *testing.T) {
 		}
 	}
 }
+
+// failing answers 500 to requests for a tag while it is set.
+type failing struct{ tag atomic.Pointer[string] }
+
+func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if tag := f.tag.Load(); tag != nil && strings.HasSuffix(r.URL.Path, "/manifests/"+*tag) {
+		return nil, fmt.Errorf("no answer for %s", *tag)
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// TestFinderTriesAgain: a new version that could not be read at once is found a minute later, and one
+// that others published as soon as somebody asks for the list.
+func TestFinderTriesAgain(t *testing.T) {
+	var faulty failing
+	f := newFinder(t, ocitest.New(t, ocitest.Quirks{}), &faulty)
+	f.module(t, "net/vpc/aws", "1.0.0", fstest.MapFS{"main.tf": {Data: []byte(`variable "old" {}`)}})
+	f.settle(t)
+	f.module(t, "net/vpc/aws", "1.1.0", fstest.MapFS{"main.tf": {Data: []byte(`variable "brandnew" {}`)}})
+	tag := "1.1.0"
+	faulty.tag.Store(&tag)
+	f.c.Changed("acme/modules/net/vpc/aws", tag)
+	f.settle(t)
+	must.Equal(t, "while it cannot be read", f.hits(t, "brandnew"), "")
+	faulty.tag.Store(nil)
+	f.passed.Add(int64(planEvery + retryAfter))
+	f.settle(t)
+	must.Equal(t, "a minute later", f.hits(t, "brandnew"), "net/vpc/aws")
+
+	f.module(t, "net/vpc/aws", "1.2.0", fstest.MapFS{"main.tf": {Data: []byte(`variable "newest" {}`)}})
+	f.passed.Add(int64(6 * time.Minute)) // the cached list is too old, and not the entry
+	must.Get(f.c.Versions(t.Context(), must.Get(addr.ParseModule("net/vpc/aws"))(t).Item()))(t)
+	f.settle(t)
+	must.Equal(t, "after a list", f.hits(t, "newest"), "net/vpc/aws")
+}

@@ -14,6 +14,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/description"
@@ -45,7 +46,7 @@ func (f *Finder) readEntry(ctx context.Context, it addr.Item, force bool) (reque
 		f.storeEntry(e)
 		return listCost, nil
 	case err != nil:
-		f.storeEntry(e) // so that other items are read first
+		f.storeFailed(e, now)
 		return listCost, err
 	}
 	v, ok := l.Latest()
@@ -63,11 +64,17 @@ func (f *Finder) readEntry(ctx context.Context, it addr.Item, force bool) (reque
 		err = f.describeVersion(ctx, it, v, l, &fresh)
 	}
 	if err != nil {
-		f.storeEntry(e)
+		f.storeFailed(e, now)
 		return requests, err
 	}
 	f.storeEntry(fresh)
 	return requests, nil
+}
+
+// storeFailed keeps an entry that could not be read, until it is tried again after others.
+func (f *Finder) storeFailed(e search.Entry, now time.Time) {
+	e.Listed = now.Add(retryAfter - refreshEvery)
+	f.storeEntry(e)
 }
 
 func (f *Finder) storeEntry(e search.Entry) {

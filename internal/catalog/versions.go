@@ -97,6 +97,9 @@ func (c *Catalog) Versions(ctx context.Context, it addr.Item) (*Versions, error)
 		if all == known && slices.Equal(old.Listed, l.Listed) && !back {
 			return old, nil
 		}
+		if c.finder != nil && known != nil {
+			c.finder.recordChange(repository, false)
+		}
 		return l, nil
 	})
 }
