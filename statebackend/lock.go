@@ -32,6 +32,7 @@ type Lock struct {
 	told     bool // IsRepeated returned true
 	none     bool // the list by which the lock was won had neither versions nor state-W
 	behind   bool // state-W does not name the head
+	opaque   bool // the tool encrypts the state that was read
 	released bool
 	leaves   time.Duration // until when UnlockRetrying tries, by Uptime; 0: not called yet
 	owner    string        // the owner that the record named when it was last checked; "": not checked
@@ -51,7 +52,9 @@ func (l *Lock) Get(ctx context.Context) ([]byte, Version, error) {
 	if err != nil {
 		return nil, Version{}, err
 	}
-	return l.s.vault.readState(ctx, m, m.N)
+	state, v, err := l.s.vault.readState(ctx, m, m.N)
+	l.opaque = EncryptedByTool(state)
+	return state, v, err
 }
 
 // readHead reads the head. It is not in state-W if its writer died, or a dead one's came late.

@@ -5,6 +5,7 @@ package statebackend
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -166,6 +167,39 @@ func ReadUsage(ctx context.Context, s *Store, workspace string, n int64) ([]byte
 		return nil, versionError(workspace, n, err)
 	}
 	return s.vault.usageIn(ctx, m), nil
+}
+
+// RecordAgain writes the newest version once more, under a lock of its own, for a run that changed nothing under
+// l, which is released: with the document that now returns for that of this version; nil: it stays. Without a
+// document there is no request. A version that another client has written since is not followed.
+func RecordAgain(ctx context.Context, l *Lock, now func(before []byte) []byte, limit time.Duration, done <-chan struct{}) (bool, error) {
+	l.mu.Lock()
+	head, skip := l.head, l.wrote || l.opaque && l.s.o.Sealer == nil
+	l.mu.Unlock()
+	if skip || head == nil || head.Empty {
+		return false, nil
+	}
+	opening, cancel := context.WithTimeout(ctx, sealWait)
+	defer cancel()
+	before := l.s.vault.usageIn(opening, *head)
+	document := l.s.vault.usageOf(WithUsage(ctx, func([]byte, []byte) []byte { return now(before) }), []byte("{}"), format.StateManifest{})
+	if text, err := l.s.vault.encodeUsage(ctx, document, false, head.Origin); text == "" {
+		return false, err
+	}
+	info := l.x.info
+	info.ID = l.s.o.NewID()
+	info.Created = l.s.o.Now().UTC()
+	next, err := l.s.LockWithin(ctx, l.x.names.workspace, info, limit, done)
+	if err != nil {
+		return false, err
+	}
+	ctx = WithUsage(context.WithoutCancel(ctx), func([]byte, []byte) []byte { return document })
+	state, v, err := next.Get(ctx)
+	same := err == nil && v.Digest == head.Manifest.Digest.String()
+	if same {
+		_, err = next.Put(ctx, state)
+	}
+	return same && err == nil, errors.Join(err, next.UnlockRetrying(ctx))
 }
 
 // Newest returns the tag of each workspace's newest version.

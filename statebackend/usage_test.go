@@ -89,3 +89,52 @@ func TestUsage(t *testing.T) {
 		t.Errorf("encrypted by the tool: %s, %v", b, err)
 	}
 }
+
+// TestRecordAgain: a run that changed nothing records what it used, and asks the registry only if that differs.
+func TestRecordAgain(t *testing.T) {
+	key := newSealer(t, "k")
+	for name, o := range map[string]statebackend.Options{"clear": {}, "sealed": {Sealer: key}} {
+		t.Run(name, func(t *testing.T) {
+			c := &ocitest.Count{}
+			host := ocitest.New(t, ocitest.Quirks{})
+			o.Usage = countUsage("")
+			s := newStore(t, host, c, o)
+			mustStore(t, s, "prod", testState(1, 0))
+			run := func(workspace string) *statebackend.Lock {
+				l := mustLock(t, s, workspace, "run")
+				must.Get(l.Head(t.Context()))(t)
+				_, _, _ = l.Get(t.Context()) // as the tool does, also of a state that it encrypts
+				mustUnlock(t, l)
+				c.Take()
+				return l
+			}
+			again := func(l *statebackend.Lock, document string) bool {
+				return must.Get(statebackend.RecordAgain(t.Context(), l, func(before []byte) []byte {
+					if string(before) == document {
+						return nil
+					}
+					return []byte(document)
+				}, 0, nil))(t)
+			}
+			must.Equal(t, "the same", again(run("prod"), `{"n":1,"filler":""}`), false)
+			must.Match(t, "requests", withPing(c.Take()), map[string]int{"GET ping": 0})
+			must.Equal(t, "another", again(run("prod"), `{"n":5}`), true)
+			must.Equal(t, "recorded", usageOf(t, s, 2), `{"n":5}`)
+			state, v, err := s.Get(t.Context(), "prod")
+			if err != nil || v.N != 2 || !bytes.Equal(state, testState(1, 0)) {
+				t.Errorf("version %d, %v: %s", v.N, err, state)
+			}
+			late := run("prod")
+			mustStore(t, s, "prod", testState(2, 0))
+			must.Equal(t, "another client wrote", again(late, `{"n":6}`), false)
+			must.Equal(t, "newest", must.Get(s.Current(t.Context(), "prod"))(t).N, int64(3))
+
+			mustStore(t, s, "tool", []byte(`{"serial":1,"lineage":"x","meta":{},"encrypted_data":"x","encryption_version":"v0"}`))
+			must.Equal(t, "encrypted by the tool", again(run("tool"), `{"n":7}`), o.Sealer != nil)
+			wrote := mustLock(t, s, "prod", "writes")
+			must.Get(wrote.Put(t.Context(), testState(3, 0)))(t)
+			mustUnlock(t, wrote)
+			must.Equal(t, "a run that wrote", again(wrote, `{"n":8}`), false)
+		})
+	}
+}

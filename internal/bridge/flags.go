@@ -27,6 +27,7 @@ type commandLine struct {
 	Reconfigure   bool
 	NoBackend     bool           // init -backend=false
 	Upgrade       bool           // of init, or -update of get
+	Part          bool           // of the configuration, or only the state is to follow what there is
 	LockTimeout   *time.Duration // nil: not in the command line
 	Variables     []string       // -var=NAME=VALUE and -var-file=FILE
 	Rest          []string       // the arguments without -backend-config
@@ -57,6 +58,8 @@ func parseCommandLine(args []string) commandLine {
 		case flag && (name == "upgrade" || name == "update"):
 			on, err := strconv.ParseBool(value)
 			c.Upgrade = !hasValue || err != nil || on
+		case flag && slices.Contains([]string{"target", "target-file", "exclude", "exclude-file", "refresh-only"}, name):
+			c.Part = true
 		case flag && name == "backend" && c.Command == "init":
 			c.NoBackend = value == "false"
 		case flag && name == "lock-timeout":

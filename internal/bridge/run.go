@@ -55,6 +55,7 @@ type Options struct {
 	// Environ are NAME=VALUE pairs that override the environment of the command.
 	Environ []string
 
+	whole bool // the command is an apply of the whole configuration
 	group bool // a signal goes to all processes that the command started
 }
 
@@ -71,7 +72,7 @@ type Result struct {
 	Code     int             // exit code of the program
 	Held     []s3facade.Held // locks that a killed program left
 	Failures []error         // errors between okara and the registry
-	Behind   []error         // replicas that could not be updated
+	Behind   []error         // replicas and records of uses that could not be updated
 }
 
 // Run runs a command while it serves its state. An error is okara's: it did not run, or clean up.
@@ -136,8 +137,8 @@ func (o Options) serveCommand(ctx context.Context) (res Result, err error) {
 		Failed:       func(err error) { failures.addError(err) },
 		Logger:       o.Logger,
 	})
-	root := usage.Root{Dir: o.Config.Dir, DataDir: backendblock.DataDir(o.Config.Dir, o.Getenv), ParseLock: ParseLock, ParseModules: modulelock.ParseDigests, LiveCalls: modulelock.LiveCalls, Getenv: o.Getenv}
-	server, err := httpserve.Listen(httpserve.Options{Addr: "127.0.0.1:0", Handler: recordUsage(facade, root.Record())})
+	record := usage.Root{Dir: o.Config.Dir, DataDir: backendblock.DataDir(o.Config.Dir, o.Getenv), ParseLock: ParseLock, ParseModules: modulelock.ParseDigests, LiveCalls: modulelock.LiveCalls, Getenv: o.Getenv}.Record()
+	server, err := httpserve.Listen(httpserve.Options{Addr: "127.0.0.1:0", Handler: recordUsage(facade, record)})
 	if err != nil {
 		return res, fmt.Errorf("serving the state: %w", err)
 	}
@@ -156,7 +157,10 @@ func (o Options) serveCommand(ctx context.Context) (res Result, err error) {
 	done.Wait()
 	res.Held = facade.Held()
 	res.Failures = append(failures.listErrors(), facade.Refused()...)
-	res.Behind = o.replicate(ctx, facade.Written())
+	if o.whole && record != nil && res.Code == 0 && err == nil && ctx.Err() == nil {
+		res.Behind = facade.RecordApplied(ctx, usage.Unchanged(record))
+	}
+	res.Behind = append(res.Behind, o.replicate(ctx, facade.Written())...)
 	return res, errors.Join(err, served, facade.Close())
 }
 

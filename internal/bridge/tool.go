@@ -91,6 +91,7 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 		}
 	}
 	o.Command = append([]string{tool.Path}, args...)
+	o.whole = (line.Command == "apply" || line.Command == "destroy") && !line.Part
 	if line.Command == "init" && o.Config.Declared && !o.Unchanged && runtime.GOOS != "windows" {
 		o.Stdout = NameOCI{o.Stdout}
 	}

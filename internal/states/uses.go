@@ -287,7 +287,7 @@ func (u *Uses) Ask(q usage.Query, may func(state, workspace string) bool) usage.
 }
 
 // InUse returns which versions of a module or provider the newest versions of states use, or may: a run that
-// changes nothing writes no record, so a state may have moved up from its version. It is every version, and
+// changes nothing writes no record for most clients, so a state may have moved up from its version. It is every version, and
 // not known, until all states were read, and if one has no record (of a module: no complete one) or does
 // not say its version.
 func (u *Uses) InUse(address string) (used func(addr.Version) bool, known bool) {

@@ -297,6 +297,32 @@ func newRecorder(getenv func(string) string, collect func(state []byte, was *Doc
 	}
 }
 
+// Unchanged returns the document for a state that a run left as it is, from the one before, with what record,
+// of [Root.Record], returns; nil: the one before says the same, or more.
+func Unchanged(record func(state, before []byte) []byte) func(before []byte) []byte {
+	return func(before []byte) []byte {
+		document := record(nil, before)
+		now, err := Parse(document)
+		was, wasErr := Parse(before)
+		if err != nil || wasErr == nil && (now.saysLess(was) || now.isSame(was)) {
+			return nil
+		}
+		return document
+	}
+}
+
+// saysLess reports whether what init left could not be read as far as before.
+func (d *Document) saysLess(was *Document) bool {
+	return d.Recorded == Partial && (was.Recorded == Complete || len(d.Modules) < len(was.Modules))
+}
+
+// isSame reports whether both have the same versions, wherever they are called, and from whichever commit.
+func (d *Document) isSame(was *Document) bool {
+	return d.Recorded == was.Recorded &&
+		slices.EqualFunc(d.Modules, was.Modules, func(a, b Module) bool { return a.Source == b.Source && a.Version == b.Version && a.Digest == b.Digest }) &&
+		slices.EqualFunc(d.Providers, was.Providers, func(a, b Provider) bool { return a.Source == b.Source && a.Version == b.Version })
+}
+
 // CleanSource returns a source as it is recorded: without what may be a secret, "" if it names nothing
 // outside of one machine.
 func CleanSource(source string) string {

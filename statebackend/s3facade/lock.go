@@ -52,6 +52,7 @@ func (f *lockObjects) lock(w http.ResponseWriter, r *http.Request, p Ref) error 
 	}
 	f.mu.Lock()
 	f.own[p] = l
+	delete(f.applied, p)
 	delete(f.heldBy, p)
 	delete(f.shown, p)
 	f.mu.Unlock()
@@ -171,10 +172,37 @@ func (f *lockObjects) unlock(w http.ResponseWriter, r *http.Request, p Ref) erro
 	if f.own[p] == own {
 		delete(f.own, p)
 	}
+	if own != nil && own.Info().Operation == applyOperation {
+		f.applied[p] = applied{own, r.UserAgent()}
+	}
 	delete(f.shown, p)
 	f.mu.Unlock()
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// applyOperation is what the tools call an apply in its lock.
+const applyOperation = "OperationTypeApply"
+
+// applied is the released lock of an apply.
+type applied struct {
+	lock  *statebackend.Lock
+	agent string // of the tool
+}
+
+// RecordApplied writes the newest versions once more that an apply of the run read and did not change, as
+// [statebackend.RecordAgain] does. It is called after the run.
+func (f *Facade) RecordApplied(ctx context.Context, now func(before []byte) []byte) (errs []error) {
+	for p, a := range f.locks.applied {
+		wrote, err := statebackend.RecordAgain(statebackend.WithTool(ctx, a.agent), a.lock, now, f.o.LockWait, f.o.Done)
+		if wrote {
+			f.noteWritten(p, nil)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("the modules and providers that workspace %q of %s uses now are not recorded: %w", p.Workspace, p.Repository, err))
+		}
+	}
+	return errs
 }
 
 // withLock runs do under the run's lock, or one of its own (-lock=false, workspace delete).

@@ -82,6 +82,7 @@ type lockObjects struct {
 	heldBy  map[Ref]statebackend.LockInfo // by the last attempt, until it is shown
 	refused map[Ref]error                 // why the last attempt got no lock
 	shown   map[Ref]statebackend.LockInfo // what a DELETE of the lock object releases
+	applied map[Ref]applied               // the last lock, if it was an apply's and is released
 }
 
 type storeKey struct {
@@ -107,7 +108,7 @@ func New(o Options) *Facade {
 	}
 	f.locks = &lockObjects{
 		o: o, open: f.store, read: &f.read,
-		own: map[Ref]*statebackend.Lock{}, heldBy: map[Ref]statebackend.LockInfo{}, refused: map[Ref]error{}, shown: map[Ref]statebackend.LockInfo{},
+		own: map[Ref]*statebackend.Lock{}, heldBy: map[Ref]statebackend.LockInfo{}, refused: map[Ref]error{}, shown: map[Ref]statebackend.LockInfo{}, applied: map[Ref]applied{},
 	}
 	if o.Loaded == nil {
 		f.o.Loaded = func(string, []byte) {}
