@@ -27,6 +27,8 @@ const (
 type server struct {
 	cmd *exec.Cmd
 	url string
+
+	workspace string // with many variables
 }
 
 var listens = regexp.MustCompile(`listening on (http://\S+)`)

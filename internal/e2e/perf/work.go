@@ -191,19 +191,80 @@ func works(programs []program, t tools, scale int) (all []work, stop func(), err
 		return nil, stop, err
 	}
 	more, err := plans(programs, t, func(p program) string { return servers[p.file].url })
-	return slices.Concat(through, more, all), stop, err // before a server starts again, elsewhere
+	if err != nil {
+		return nil, stop, err
+	}
+	vars, err := variables(programs, servers)
+	return slices.Concat(through, more, vars, all), stop, err // before a server starts again, elsewhere
+}
+
+// variables are a list of a workspace's 220 variables, and one more.
+func variables(programs []program, servers map[string]*server) ([]work, error) {
+	n := 0
+	add := func(p program) error {
+		n++
+		_, err := ask(http.MethodPost, servers[p.file].url+"/api/v2/workspaces/"+servers[p.file].workspace+"/vars", fmt.Sprintf(`{"data":{"type":"vars","attributes":{"key":"v%d","value":"1","category":"terraform"}}}`, n))
+		return err
+	}
+	for _, p := range programs {
+		body, err := ask(http.MethodPost, servers[p.file].url+"/api/v2/organizations/plan/workspaces", `{"data":{"type":"workspaces","attributes":{"name":"variables"}}}`)
+		var made struct{ Data struct{ ID string } }
+		if err = errors.Join(err, json.Unmarshal(body, &made)); err != nil {
+			return nil, err
+		}
+		servers[p.file].workspace = made.Data.ID
+		for range 220 {
+			if err := add(p); err != nil {
+				return nil, err
+			}
+		}
+	}
+	during := func(do func(p program) error) func(program, bool) (cost, error) {
+		return func(p program, _ bool) (cost, error) {
+			return servers[p.file].costDuring(func() error { // Linux counts in hundredths of a second
+				for range 10 {
+					if err := do(p); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+	}
+	return []work{
+		{"a list of 220 variables of a workspace, ten times", 3, during(func(p program) error {
+			_, err := ask(http.MethodGet, servers[p.file].url+"/api/v2/workspaces/"+servers[p.file].workspace+"/vars", "")
+			return err
+		}), "", nil},
+		{"one more variable, ten times", 3, during(add), "", nil},
+	}, nil
+}
+
+// ask sends a request of the API of workspaces and returns the answer.
+func ask(method, address, body string) ([]byte, error) {
+	req, err := http.NewRequest(method, address, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if strings.Contains(address, "/api/v2/") {
+		req.Header.Set("Content-Type", "application/vnd.api+json")
+		req.Header.Set("Authorization", "Bearer any")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode >= http.StatusBadRequest {
+		err = fmt.Errorf("%s: answered with %s: %s", address, resp.Status, answer)
+	}
+	return answer, err
 }
 
 // get requests a page.
 func get(address string) error {
-	resp, err := http.Get(address)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if _, err = io.Copy(io.Discard, resp.Body); err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: answered with %s", address, resp.Status)
-	}
+	_, err := ask(http.MethodGet, address, "")
 	return err
 }
 
