@@ -81,7 +81,7 @@ func TestPages(t *testing.T) {
 		{"modules/net/vpc/aws/versions", `data-th="Digest"><code class="digest sum">sha256:`, "not read yet", 200},
 		{"modules/net/vpc/aws/1.10.0/submodules/modules/subnet", "zone", "", 200},
 		{"modules/net/vpc/aws/1.10.0/submodules/modules/subnet", "okara.example.com/net/vpc/aws//modules/subnet", "", 200},
-		{"modules/net/vpc/aws/1.10.0/examples/examples/simple", ">okara.example.com/net/vpc/aws<", ">../..<", 200},
+		{"modules/net/vpc/aws/1.10.0/examples/examples/simple", "&#34;okara.example.com/net/vpc/aws&#34;<", "../..&#34;", 200},
 		{"modules/net/vpc/aws/1.10.0/submodules/none", "no directory", "", 404},
 		{"modules/net/vpc/aws/versions", "pre-release", "", 200},
 		{"modules/net/vpc/aws/compare?from=1.0.0&to=1.10.0", "password", "Breaks callers", 200},

@@ -41,7 +41,7 @@ func (c *codeRenderer) renderBlock(w util.BufWriter, src []byte, n ast.Node, ent
 	if string(f.Language(src)) == "mermaid" { // drawing it takes a browser and scripts
 		_, _ = w.WriteString("<p><em>Mermaid diagram, as text:</em></p>\n") // writes to memory do not fail
 	}
-	if by := lexerOf(string(f.Language(src)), b.String()); by != nil && writeColored(w, by, b.String(), blockFormat()) == nil {
+	if by := lexerOf(string(f.Language(src)), b.String()); by != nil && writeBlock(w, by, b.String()) == nil {
 		return ast.WalkSkipChildren, nil
 	}
 	_, err := w.WriteString("<pre><code>" + html.EscapeString(b.String()) + "</code></pre>\n")
@@ -75,7 +75,9 @@ func longLine(text string, limit int) bool {
 
 // A formatter works out its style once, which takes longer than most blocks of code. Colors are in app.css.
 var (
-	blockFormat = sync.OnceValue(func() *chromahtml.Formatter { return chromahtml.New(chromahtml.WithClasses(true)) })
+	blockFormat = sync.OnceValue(func() *chromahtml.Formatter {
+		return chromahtml.New(chromahtml.WithClasses(true), chromahtml.PreventSurroundingPre(true)) // nor elements for each line
+	})
 	fileFormat  = sync.OnceValue(func() *chromahtml.Formatter {
 		return chromahtml.New(chromahtml.WithClasses(true), chromahtml.WithLineNumbers(true), chromahtml.WithLinkableLineNumbers(true, "L"))
 	})
@@ -90,10 +92,19 @@ func writeColored(w io.Writer, by chroma.Lexer, code string, format *chromahtml.
 	return format.Format(w, classes(), tokens)
 }
 
+func writeBlock(w io.Writer, by chroma.Lexer, code string) error {
+	var b strings.Builder
+	err := writeColored(&b, by, code, blockFormat())
+	if err == nil {
+		_, err = io.WriteString(w, `<pre class="chroma"><code>`+b.String()+"</code></pre>")
+	}
+	return err
+}
+
 // colorCode renders highlighted code, or plain code if no lexer fits.
 func colorCode(code, language string) Rendered {
 	var b strings.Builder
-	if by := lexerOf(language, code); by == nil || writeColored(&b, by, code, blockFormat()) != nil {
+	if by := lexerOf(language, code); by == nil || writeBlock(&b, by, code) != nil {
 		return asWritten(code)
 	}
 	return Rendered{HTML: template.HTML(strings.Replace(b.String(), "<pre", `<pre tabindex="0"`, 1))} // the formatter escapes
@@ -135,7 +146,8 @@ func LanguageOf(name string) string {
 
 // Only these languages are highlighted, with rules in this file: the hundreds of
 // languages and styles of the library would be parsed at each start of each command. A
-// rule looks at one line, so that its time is bounded.
+// rule looks at one line, so that its time is bounded. What app.css gives no color is chroma.Text,
+// which gets no element.
 
 // lexers are those that some text needed, by language. To compile one takes longer than to read
 // most texts.
@@ -159,7 +171,7 @@ func newLexer(language string) chroma.Lexer {
 	case "sh":
 		rules = shellRules
 	}
-	made, _ := lexers.LoadOrStore(language, chroma.MustNewLexer(&chroma.Config{Name: language}, rules))
+	made, _ := lexers.LoadOrStore(language, chroma.Coalesce(chroma.MustNewLexer(&chroma.Config{Name: language}, rules)))
 	return made.(chroma.Lexer)
 }
 
@@ -176,7 +188,7 @@ func rule(pattern string, t chroma.Emitter, then ...chroma.Mutator) chroma.Rule 
 func hclRules() chroma.Rules {
 	return chroma.Rules{
 		"root": {
-			rule(`\s+`, chroma.TextWhitespace),
+			rule(`\s+`, chroma.Text),
 			rule(`(#|//).*`, chroma.CommentSingle),
 			rule(`/\*`, chroma.CommentMultiline, chroma.Push("comment")),
 			rule(`<<-?[A-Za-z_][\w-]*\n`, chroma.LiteralStringHeredoc, chroma.Push("heredoc")),
@@ -187,11 +199,11 @@ func hclRules() chroma.Rules {
 			rule(`[A-Za-z_][\w-]*(?=[ \t]*("|\{))`, chroma.KeywordDeclaration),
 			rule(`[A-Za-z_][\w-]*(?=[ \t]*=[^=>])`, chroma.NameAttribute),
 			rule(`[A-Za-z_][\w-]*(?=\()`, chroma.NameBuiltin),
-			rule(`[A-Za-z_][\w-]*`, chroma.Name),
-			rule(`[-+*/%!<>=&|?:]+`, chroma.Operator),
-			rule(`\}`, chroma.Punctuation, chroma.Pop(1)),
-			rule(`\{`, chroma.Punctuation, chroma.Push("root")),
-			rule(`.`, chroma.Punctuation),
+			rule(`[A-Za-z_][\w-]*`, chroma.Text),
+			rule(`[-+*/%!<>=&|?:]+`, chroma.Text),
+			rule(`\}`, chroma.Text, chroma.Pop(1)),
+			rule(`\{`, chroma.Text, chroma.Push("root")),
+			rule(`.`, chroma.Text),
 		},
 		"comment": {rule(`\*/`, chroma.CommentMultiline, chroma.Pop(1)), rule(`[^*]+|\*`, chroma.CommentMultiline)},
 		// The end marker of a heredoc is in capitals by convention.
@@ -200,7 +212,7 @@ func hclRules() chroma.Rules {
 			rule(`.+\n?|\n`, chroma.LiteralStringHeredoc),
 		},
 		"string": {
-			rule(`[$%]\{`, chroma.LiteralStringInterpol, chroma.Push("root")),
+			rule(`[$%]\{`, chroma.Text, chroma.Push("root")),
 			rule(`"|\n`, chroma.LiteralString, chroma.Pop(1)),
 			rule(`\\.|[^"\\$%\n]+|.`, chroma.LiteralString),
 		},
@@ -209,33 +221,33 @@ func hclRules() chroma.Rules {
 
 func jsonRules() chroma.Rules {
 	return chroma.Rules{"root": {
-		rule(`\s+`, chroma.TextWhitespace),
+		rule(`\s+`, chroma.Text),
 		rule(`"(\\.|[^"\\\n])*"(?=[ \t]*:)`, chroma.NameTag),
 		rule(`"(\\.|[^"\\\n])*"?`, chroma.LiteralString),
 		rule(`(true|false|null)\b`, chroma.KeywordConstant),
 		rule(`-?\d+(\.\d+)?([eE][+-]?\d+)?`, chroma.LiteralNumber),
-		rule(`.`, chroma.Punctuation),
+		rule(`.`, chroma.Text),
 	}}
 }
 
 func yamlRules() chroma.Rules {
 	return chroma.Rules{"root": {
-		rule(`\s+`, chroma.TextWhitespace),
+		rule(`\s+`, chroma.Text),
 		rule(`#.*`, chroma.Comment),
-		rule(`---|\.\.\.`, chroma.Punctuation),
+		rule(`---|\.\.\.`, chroma.Text),
 		rule(`[\w./-]+(?=:(\s|\z))`, chroma.NameTag),
 		rule(`"(\\.|[^"\\\n])*"?|'[^'\n]*'?`, chroma.LiteralString),
 		rule(`(true|false|null|yes|no)(?=\s|\z)`, chroma.KeywordConstant),
 		rule(`-?\d+(\.\d+)?(?=\s|\z|,)`, chroma.LiteralNumber),
-		rule(`[\[\]{},:&*!|>?-]`, chroma.Punctuation),
+		rule(`[\[\]{},:&*!|>?-]`, chroma.Text),
 		rule(`[^\s#"'\[\]{},:&*!|>?-]+|.`, chroma.Text),
 	}}
 }
 
 func diffRules() chroma.Rules {
 	return chroma.Rules{"root": {
-		rule(`(diff|index|---|\+\+\+).*\n?`, chroma.GenericHeading),
-		rule(`@@.*\n?`, chroma.GenericSubheading),
+		rule(`(diff|index|---|\+\+\+).*\n?`, chroma.Text),
+		rule(`@@.*\n?`, chroma.Text),
 		rule(`\+.*\n?`, chroma.GenericInserted),
 		rule(`-.*\n?`, chroma.GenericDeleted),
 		rule(`.+\n?|\n`, chroma.Text),
@@ -244,14 +256,14 @@ func diffRules() chroma.Rules {
 
 func shellRules() chroma.Rules {
 	return chroma.Rules{"root": {
-		rule(`\s+`, chroma.TextWhitespace),
+		rule(`\s+`, chroma.Text),
 		rule(`#.*`, chroma.Comment),
 		rule(`"(\\.|[^"\\])*"?|'[^']*'?`, chroma.LiteralString),
-		rule(`\$(\{[^}\n]*\}?|\w+|.)`, chroma.NameVariable),
+		rule(`\$(\{[^}\n]*\}?|\w+|.)`, chroma.Text),
 		rule(`(if|then|elif|else|fi|for|in|do|done|while|until|case|esac|function)(?=[\s;]|\z)`, chroma.Keyword),
 		rule(`(cd|echo|exec|exit|export|read|set|source|test|trap|unset)(?=\s|\z)`, chroma.NameBuiltin),
 		rule(`[\w./:@%+~-]+`, chroma.Text),
-		rule(`[|&;<>()={}\[\]!*?]`, chroma.Operator),
+		rule(`[|&;<>()={}\[\]!*?]`, chroma.Text),
 		rule(`.`, chroma.Text),
 	}}
 }
