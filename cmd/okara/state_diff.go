@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -74,9 +75,13 @@ type stateDiff struct {
 	Dropped    string          `json:"dropped,omitempty"`  // warning: the other tool dropped resources
 }
 
+// diffGC is GOGC while two states are in memory, which may be 500 MB: a tenth more of processor time saves a quarter of it.
+const diffGC = 25
+
 // compareStates compares two states; a single one is compared with the current version.
 // Without a store both are files.
 func compareStates(ctx context.Context, s *statebackend.Store, ws string, sides []string) (stateDiff, error) {
+	debug.SetGCPercent(diffGC)
 	var d stateDiff
 	from, err := readSide(ctx, s, ws, sides[0], &d.From, &d.FromFile)
 	if err != nil {

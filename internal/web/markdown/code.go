@@ -78,7 +78,7 @@ var (
 	blockFormat = sync.OnceValue(func() *chromahtml.Formatter {
 		return chromahtml.New(chromahtml.WithClasses(true), chromahtml.PreventSurroundingPre(true)) // nor elements for each line
 	})
-	fileFormat  = sync.OnceValue(func() *chromahtml.Formatter {
+	fileFormat = sync.OnceValue(func() *chromahtml.Formatter {
 		return chromahtml.New(chromahtml.WithClasses(true), chromahtml.WithLineNumbers(true), chromahtml.WithLinkableLineNumbers(true, "L"))
 	})
 	classes = sync.OnceValue(func() *chroma.Style { return chroma.MustNewStyle("classes", nil) })
