@@ -8,6 +8,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
@@ -70,21 +72,32 @@ func (r *remoteRuns) readLog(ctx context.Context, w tfe.Workspace, record string
 }
 
 func (r *remoteRuns) PlanJSON(ctx context.Context, w tfe.Workspace, record string, n int) ([]byte, error) {
-	rec, u, err := r.findRun(ctx, w, record, n)
-	if err != nil {
-		return nil, err
-	}
-	ref := u.PlanRef(rec.ID)
-	repo, err := r.l.driver.WorkspaceRepo(w.Organization, record)
-	if err != nil || ref.Nonce == "" {
-		return nil, err
-	}
-	files, err := repo.Run(ctx, ref)
-	if errors.Is(err, oci.ErrNotFound) { // it is still planning
-		return nil, nil
-	}
+	_, files, err := r.readPlanned(ctx, w, record, n)
 	if err != nil {
 		return nil, err
 	}
 	return files.PlanJSON(ctx)
+}
+
+func (r *remoteRuns) ReadUses(ctx context.Context, w tfe.Workspace, record string, n int) ([]byte, error) {
+	planned, _, err := r.readPlanned(ctx, w, record, n)
+	return planned.Uses, err
+}
+
+// readPlanned reads the result of a run's plan; empty: it is still planning.
+func (r *remoteRuns) readPlanned(ctx context.Context, w tfe.Workspace, record string, n int) (planned run.Report, files records.RunResult, err error) {
+	rec, u, err := r.findRun(ctx, w, record, n)
+	if err != nil {
+		return planned, files, err
+	}
+	ref := u.PlanRef(rec.ID)
+	repo, err := r.l.driver.WorkspaceRepo(w.Organization, record)
+	if err != nil || ref.Nonce == "" {
+		return planned, files, err
+	}
+	planned, files, err = run.ReadReport(ctx, repo, ref)
+	if errors.Is(err, oci.ErrNotFound) {
+		err = nil
+	}
+	return planned, files, err
 }

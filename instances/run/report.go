@@ -31,6 +31,7 @@ type Report struct {
 	// them when it is adopted. The document is sealed if any are sensitive.
 	Variables map[string]json.RawMessage `json:"variables,omitempty"`
 	PlanText  string                     `json:"plan_text,omitempty"` // masked; complete, or "" if it is larger than can be approved
+	Uses      json.RawMessage            `json:"uses,omitempty"`      // of a workspace's plan: what init installed, as it is recorded with the state
 	Head      int64                      `json:"head,omitempty"`      // version of the state at the end; 0: none, or not known
 	Started   time.Time                  `json:"started,omitzero"`
 	Ended     time.Time                  `json:"ended,omitzero"`

@@ -67,7 +67,7 @@ func (c *cloud) serveRuns(name, registry, listen, isolation string) *process {
 	for file, text := range map[string]string{
 		key:                               strings.Repeat("0123456789abcdef", 4),
 		c.stateKey():                      strings.Repeat("0123456789abcdef", 2),
-		filepath.Join(c.dir, "tokens"):    runnerToken + " write:state:acme run:state:acme\n" + adminToken + " admin:instance:**\n",
+		filepath.Join(c.dir, "tokens"):    runnerToken + " write:state:acme run:state:acme read:module:net/**\n" + adminToken + " admin:instance:**\n",
 		filepath.Join(c.dir, name+".hcl"): fmt.Sprintf(runsConfig, key, listen, !c.sealed, c.tool, isolation),
 	} {
 		succeed(c.t, os.WriteFile(file, []byte(text), 0o600))
@@ -272,6 +272,7 @@ func testCloudRunVariables(t *testing.T, c *cloud) {
 	apply(`all = "of the command, two, north, (sensitive)"`, "-var", "text=of the command")
 	must(client.VariableSets.Update(ctx, set.ID, &tfe.VariableSetUpdateOptions{Priority: new(true)}))(t)
 	apply(`all = "of a set, two, north, (sensitive)"`, "-var", "text=of the command")
+	c.useModule(registry, at)
 	// The tool shows a saved plan as text and as JSON.
 	c.must("app", at, "plan", "-out=saved", "-replace=terraform_data.one")
 	for flag, wants := range map[string][]string{
@@ -292,6 +293,31 @@ func testCloudRunVariables(t *testing.T, c *cloud) {
 		t.Error("the log of the server has a secret")
 	}
 	c.refuseProviderOfState(client, made, registry, at)
+}
+
+// useModule applies a module from the registry, which the state then says, and that of the sender's folder
+// which is no longer called not.
+func (c *cloud) useModule(registry, server string) {
+	c.t.Helper()
+	succeed(c.t, os.MkdirAll(filepath.Join(c.dir, "dns"), 0o755))
+	succeed(c.t, os.WriteFile(filepath.Join(c.dir, "dns", "main.tf"), []byte("output \"port\" {\n  value = 53\n}\n"), 0o644))
+	must(c.okara("publish", "module", filepath.Join(c.dir, "dns"), "net/dns/any", "1.0.0", "--registry", registry))(c.t)
+	c.services = fmt.Sprintf("    \"modules.v1\" = \"http://%s/v1/modules/\"\n", server)
+	calls := filepath.Join(c.dir, "app", "calls.tf")
+	const call = "module %q {\n  source  = \"okara.test/net/dns/any\"\n  version = \"1.0.0\"\n}\n"
+	succeed(c.t, os.WriteFile(calls, fmt.Appendf(nil, call+call, "dns", "gone"), 0o644))
+	c.must("app", server, "init")
+	succeed(c.t, os.WriteFile(calls, fmt.Appendf(nil, call+"output \"dns\" {\n  value = module.dns.port\n}\n", "dns"), 0o644))
+	c.must("app", server, "apply", "-auto-approve")
+	uses := must(c.okara("state", "uses", registry+"/state/acme", "-w", "shop", "--json", "--key", c.stateKey()))(c.t)
+	for _, want := range []string{`"recorded": "complete"`, `"source": "okara.test/net/dns/any"`, `"version": "1.0.0"`, `"dns"`} {
+		if !strings.Contains(uses, want) {
+			c.t.Errorf("the state does not say %s:\n%s", want, uses)
+		}
+	}
+	if strings.Contains(uses, "gone") {
+		c.t.Errorf("the state has a call that is gone:\n%s", uses)
+	}
 }
 
 // TestCloudRunDecided cancels, confirms and discards a waiting run at once: one decision

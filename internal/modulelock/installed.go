@@ -122,7 +122,12 @@ func (in Files) readRecords(dir, dataDir string) (map[string]record, error) {
 
 // LiveCalls returns the paths of the calls that init has installed and the configuration still has.
 func LiveCalls(dir, dataDir string) (map[string]bool, error) {
-	records, err := machine().readRecords(dir, dataDir)
+	return machine().ListLive(dir, dataDir)
+}
+
+// ListLive is [LiveCalls] of these files.
+func (in Files) ListLive(dir, dataDir string) (map[string]bool, error) {
+	records, err := in.readRecords(dir, dataDir)
 	if err != nil {
 		return nil, err
 	}

@@ -258,6 +258,17 @@ func RecordState(getenv func(string) string) func(state, before []byte) []byte {
 	return newRecorder(getenv, func(state []byte, _ *Document) *Document { return FromState(state) })
 }
 
+// RecordKnown is [Root.Record] of what another process has read.
+func RecordKnown(document []byte) func(state, before []byte) []byte {
+	return newRecorder(func(string) string { return "" }, func(state []byte, _ *Document) *Document {
+		d, err := Parse(document)
+		if err != nil {
+			d = FromState(state)
+		}
+		return d
+	})
+}
+
 // RecordPush is [RecordState] where no run was between: of the version before, the modules stay, and what
 // is known of the providers that are in the state.
 func RecordPush(getenv func(string) string) func(state, before []byte) []byte {

@@ -43,7 +43,12 @@ type announcement struct {
 }
 
 type announcementDoc struct {
-	Data struct{ Attributes announcement }
+	Data struct {
+		Attributes    announcement
+		Relationships struct {
+			Run struct{ Data ref } // that executes the tool
+		}
+	}
 }
 
 func (a announcement) check() error {
@@ -87,7 +92,7 @@ func (s versionWrites) createVersion(w http.ResponseWriter, r *http.Request, p w
 	}
 	t := signedUpload{
 		Workspace: p.workspaceID(h), Lock: lockIDOf(h, g.Caller), Serial: *a.Serial, Lineage: a.Lineage, MD5: strings.ToLower(a.MD5), Force: a.Force,
-		Tool: sendingTool(r),
+		Tool: sendingTool(r), Run: d.Data.Relationships.Run.Data.ID,
 	}
 	if len(a.State) > 0 {
 		v, err := s.writer.writeSigned(r, g, t, a.State)

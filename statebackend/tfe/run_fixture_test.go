@@ -95,6 +95,10 @@ func (f *fakeRuns) PlanJSON(context.Context, tfe.Workspace, string, int) ([]byte
 	return f.plan, f.fail
 }
 
+func (f *fakeRuns) ReadUses(context.Context, tfe.Workspace, string, int) ([]byte, error) {
+	return nil, f.fail
+}
+
 func (f *fakeRuns) CheckEnvironment(name string) error {
 	if name == "PATH" {
 		return errors.New("the variable PATH is set by the run itself")

@@ -41,6 +41,9 @@ type Runs interface {
 	Log(ctx context.Context, w Workspace, record string, n int, p Phase, offset, limit int64) (part []byte, end bool, err error)
 	// PlanJSON returns the [PlanDocument] of a run with a saved plan; nil if there is none.
 	PlanJSON(ctx context.Context, w Workspace, record string, n int) ([]byte, error)
+	// ReadUses returns the document of what the plan of a run was made of, see [statebackend.WithUsage]; nil:
+	// it is not known.
+	ReadUses(ctx context.Context, w Workspace, record string, n int) ([]byte, error)
 	// Queue returns the waiting and running runs of an organization.
 	Queue(ctx context.Context, organization string) (RunQueue, error)
 	// End ends the record, if any, of a deleted workspace. ErrRunPending while a run is not final.

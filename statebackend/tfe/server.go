@@ -93,7 +93,7 @@ func newTable(o Options) table {
 	docs := workspaceDocs{gate: g, finder: f, books: b}
 	records := workspaceRecords{stores: st, books: b, recent: last, mode: o.Mode, wrote: o.Wrote}
 	lock := locker{gate: g, stores: st, recent: last, signer: sign}
-	write := stateWriter{gate: g, stores: st, locker: lock, wrote: o.Wrote}
+	write := stateWriter{gate: g, stores: st, locker: lock, runs: o.Runs, wrote: o.Wrote}
 	out := outputRoutes{gate: g, stores: st, memory: memory}
 	orgs := organizations{gate: g, list: o.Organizations, mode: o.Mode, operations: o.Runs != nil}
 	configs := configurations{gate: g, books: b, signer: sign, spooled: newLimiter(maxSpooled)}

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/usage"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -47,6 +48,7 @@ type stateWriter struct {
 	gate   *gate
 	stores *stores
 	locker locker
+	runs   Runs // nil: there are none
 	wrote  func(ctx context.Context, name string) <-chan struct{}
 }
 
@@ -200,6 +202,7 @@ func (s stateWriter) writeSigned(r *http.Request, g access.Grant, t signedUpload
 		return v, err
 	}
 	defer release()
+	ctx = s.recordRun(ctx, p, t.Run)
 	do := func(l *statebackend.Lock) (err error) {
 		v, c.Found, err = statebackend.PutNext(ctx, l, state, t.Force)
 		if c.Found && statebackend.IsRepeated(l, v) {
@@ -222,6 +225,20 @@ func (s stateWriter) writeSigned(r *http.Request, g access.Grant, t signedUpload
 		s.wrote(ctx, at.name)
 	}
 	return v, err
+}
+
+// recordRun returns a context whose write is recorded with what a run of the workspace was made of; without
+// that, with what the state says.
+func (s stateWriter) recordRun(ctx context.Context, p workspaceRef, id string) context.Context {
+	run, err := parseRunID(id, runPrefix)
+	if err != nil || s.runs == nil || run.workspaceRef != p {
+		return ctx
+	}
+	document, err := s.runs.ReadUses(ctx, p.asWorkspace(), run.record, run.n)
+	if err != nil || document == nil {
+		return ctx
+	}
+	return statebackend.WithUsage(ctx, usage.RecordKnown(document))
 }
 
 func (t signedUpload) matchState(state []byte) error {
@@ -315,6 +332,7 @@ type signedUpload struct {
 	MD5       string     `json:"m"` // in hex
 	Force     bool       `json:"f,omitempty"`
 	Tool      string     `json:"t,omitempty"`
+	Run       string     `json:"r,omitempty"` // id of the run that announced it
 
 	access.Proof // of the caller that was allowed to do it
 

@@ -266,11 +266,20 @@ func (c *child) runAttempt(ctx context.Context) (err error) {
 // recorder returns what is recorded with each state: what init found for the root module.
 func (c *child) recorder(module string) func(state, before []byte) []byte {
 	dir := path.Join(sandbox.Tool, module)
-	source := c.Order.Spec.Source
-	return usage.Root{
-		Called: []usage.Module{{Source: source.Module, Version: source.Version, Digest: source.Digest}},
-		Dir:    dir, DataDir: path.Join(dir, ".terraform"), ParseLock: bridge.ParseLock, ParseModules: modulelock.ParseDigests, Read: c.dir.Read, Getenv: c.Getenv,
-	}.Record()
+	r := usage.Root{
+		Dir: dir, DataDir: path.Join(dir, ".terraform"), ParseLock: bridge.ParseLock, ParseModules: modulelock.ParseDigests, Read: c.dir.Read, Getenv: c.Getenv,
+		LiveCalls: func(string, string) (live map[string]bool, err error) { // an upload has the list of its sender
+			err = c.readInstalled(func(in modulelock.Files, dir, dataDir string) (err error) {
+				live, err = in.ListLive(dir, dataDir)
+				return err
+			})
+			return live, err
+		},
+	}
+	if source := c.Order.Spec.Source; !c.isRemote() {
+		r.Called = []usage.Module{{Source: source.Module, Version: source.Version, Digest: source.Digest}}
+	}
+	return r.Record()
 }
 
 // written is a state as it was stored.

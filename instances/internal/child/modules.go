@@ -39,16 +39,23 @@ func initLocked(ctx context.Context, c *child, p prepared, init func() error) er
 	if err := initSelected(ctx, c, lock, init); err != nil {
 		return err
 	}
+	return c.readInstalled(func(in modulelock.Files, dir, dataDir string) error {
+		err := lock.CheckInstalled(in, dir, dataDir,
+			"if the installed modules are correct, run `okara tofu init -upgrade` and `okara lock --modules --upgrade`, and use the configuration with the new file")
+		c.stays = err != nil
+		return err
+	})
+}
+
+// readInstalled calls do with the files of the tool's folder, and the root module's with its data folder in it.
+func (c *child) readInstalled(do func(in modulelock.Files, dir, dataDir string) error) error {
 	root, err := c.dir.OpenRoot(sandbox.Tool + "/" + moduleFolder)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
 	dir := path.Clean(c.Order.Spec.Source.Path)
-	err = lock.CheckInstalled(modulelock.Files{Open: root.Open, OpenRoot: root.OpenRoot}, dir, path.Join(dir, ".terraform"),
-		"if the installed modules are correct, run `okara tofu init -upgrade` and `okara lock --modules --upgrade`, and use the configuration with the new file")
-	c.stays = err != nil
-	return err
+	return do(modulelock.Files{Open: root.Open, OpenRoot: root.OpenRoot}, dir, path.Join(dir, ".terraform"))
 }
 
 // isOff reports whether a variable leaves a requirement off.

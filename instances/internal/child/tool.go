@@ -45,6 +45,9 @@ func runSteps(ctx context.Context, c *child, p prepared) error {
 		}
 		plan = c.dir.Inside(sandbox.Given, planFile)
 	case c.isRemote():
+		if record := c.recorder(p.module); record != nil {
+			c.report.Uses = record(nil, nil)
+		}
 		return planRemote(ctx, c, p, plan)
 	default:
 		if err := makePlan(ctx, c, p, plan); err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/usage"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -366,7 +367,7 @@ func (l *Local) freeUser() (User, error) {
 // environment returns a child's environment: search path and network. The rest is in its order.
 func (o *LocalOptions) environment() []string {
 	env := []string{"PATH=" + cmp.Or(o.Getenv("PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), "LANG=" + cmp.Or(o.Getenv("LANG"), "C.UTF-8")}
-	for _, name := range sandbox.OutsideVariables() {
+	for _, name := range append(sandbox.OutsideVariables(), usage.Variable) {
 		if v := o.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}
