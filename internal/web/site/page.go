@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/markdown"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -146,8 +147,10 @@ func (all Templates) executeTemplate(w io.Writer, file, name string, of any) err
 
 // templateFunctions returns the functions that templates may call: none makes a request.
 func templateFunctions() template.FuncMap {
+	descriptions := markdown.New(time.Now, nil)
 	return template.FuncMap{
-		"size": text.Size,
+		"prose": func(description string) template.HTML { return descriptions.Descriptions([]string{description})[0] },
+		"size":  text.Size,
 		"summed": func(digest string) bool {
 			return strings.HasPrefix(digest, "sha256:") || strings.HasPrefix(digest, "SHA256:")
 		},

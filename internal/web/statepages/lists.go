@@ -45,6 +45,9 @@ type stateRow struct {
 	Problem string
 }
 
+// Empty reports whether a state has no page: it has settings and runs, and no version yet.
+func (r stateRow) Empty() bool { return r.Count == 0 && len(r.Holders) == 0 }
+
 // holder is the holder of a lock.
 type holder struct{ Workspace, Who string }
 
