@@ -63,12 +63,20 @@ func (m *lostVersions) addDangling(repository string, v addr.Version, other dige
 	return added
 }
 
-// warn logs once for each tag that it is skipped.
-func (m *lostVersions) warn(repository string, tags ...string) {
+// warnListed logs tags of a list that are skipped, when it sees them for the second time: registries list a tag
+// a moment before they have it.
+func (m *lostVersions) warnListed(repository string, tags []string) {
 	for _, tag := range tags {
-		if m.shouldLog(repository + ":" + tag) {
-			m.log.Warn("the registry lists a tag but returns 404 for it; the tag is skipped", "repository", repository, "tag", tag)
+		if !m.shouldLog("listed " + repository + ":" + tag) {
+			m.warn(repository, tag)
 		}
+	}
+}
+
+// warn logs once for each tag that it is skipped.
+func (m *lostVersions) warn(repository, tag string) {
+	if m.shouldLog(repository + ":" + tag) {
+		m.log.Warn("the registry lists a tag but returns 404 for it; the tag is skipped", "repository", repository, "tag", tag)
 	}
 }
 

@@ -90,7 +90,7 @@ func (c *Catalog) Published(ctx context.Context) (*Published, error) {
 		if err != nil || has && all == old.Catalog {
 			return old, err
 		}
-		c.lost.warn(name, all.Dangling...)
+		c.lost.warnListed(name, all.Dangling)
 		fresh := &Published{Catalog: all, Titles: map[addr.Item]string{}}
 		for _, e := range all.Entries {
 			if it, ok := c.layout.Parse(e.Repository); ok && it.Kind == addr.KindTemplate && e.Kind == it.Kind {

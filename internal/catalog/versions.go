@@ -76,7 +76,7 @@ func (c *Catalog) Versions(ctx context.Context, it addr.Item) (*Versions, error)
 		if _, _, ok := c.policy.requirement(repository); all == known && !ok && len(c.lost.lostIn(repository)) == 0 {
 			return old, nil
 		}
-		c.lost.warn(repository, all.Dangling...)
+		c.lost.warnListed(repository, all.Dangling)
 		for _, warning := range all.WarnCached() {
 			if c.lost.shouldLog(repository) {
 				c.lost.log.Warn(warning, "repository", repository)
