@@ -159,7 +159,7 @@ func (x *session) listToLock(ctx context.Context) (protocol.Snapshot, time.Durat
 	tags := l.tags
 	if x.terms.locks {
 		if version := versionWithoutState(tags); version != "" {
-			return protocol.Snapshot{}, 0, fmt.Errorf("%s has a version %s of something else, and no state\nhint: keep states in a repository of their own, such as HOST/state/NAME, since rights go by it: %w", x.s.repo, version, oci.ErrExists)
+			return protocol.Snapshot{}, 0, fmt.Errorf("%s already has version %s of something else, and no state: %w\nhint: keep states in a repository of their own, such as HOST/state/NAME, since rights go by it", x.s.repo, version, oci.ErrExists)
 		}
 		if err := x.checkNumbers(tags); err != nil {
 			return protocol.Snapshot{}, 0, err

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -96,6 +97,11 @@ func (f *announceFlags) runAnnounce(ctx context.Context, reg *cli.Registries, ar
 	}
 	an := f.an
 	an.Version = version
+	if _, _, wrong := addr.ParseItemVersion(cmp.Or(an.Replacement, "a/b") + "@1.0.0"); wrong != nil {
+		if _, err := addr.ParseVersion(an.Replacement); err != nil {
+			return cli.UsageError("--replacement %q is neither a version such as 2.0.0 nor an address", an.Replacement)
+		}
+	}
 	if an.DeleteTag && version == evidence.AllVersions {
 		return cli.UsageError("--delete-tag removes the tag of one version, and cannot be used with @*")
 	}
@@ -119,7 +125,19 @@ func (f *announceFlags) runAnnounce(ctx context.Context, reg *cli.Registries, ar
 	if err != nil {
 		return err
 	}
-	return reg.PrintResult(announced{an.Action, address, version, tag}, an.Action+" "+address+"@"+version)
+	return reg.PrintResult(announced{an.Action, address, version, tag}, announcedText(an.Action)+" "+address+"@"+version)
+}
+
+func announcedText(action string) string {
+	switch action {
+	case evidence.ActionYank:
+		return "withdrew"
+	case evidence.ActionUnyank:
+		return "restored"
+	case evidence.ActionDeprecate:
+		return "deprecated"
+	}
+	return "removed the warning of"
 }
 
 func announcedVersion(arg string) (it addr.Item, address, version string, err error) {

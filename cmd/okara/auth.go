@@ -24,7 +24,7 @@ type target struct{ host, repository, ref string }
 func parseTarget(s string) (target, error) {
 	rest := cli.TrimScheme(s)
 	if strings.Contains(rest, "://") {
-		return target{}, cli.UsageError("invalid reference %q: expected HOST[:PORT]/PATH without a scheme", s)
+		return target{}, cli.WithHint(cli.UsageError("%q has a scheme", s), "write HOST[:PORT] or HOST[:PORT]/PATH")
 	}
 	host, path, _ := strings.Cut(rest, "/")
 	path, digest, _ := strings.Cut(path, "@")

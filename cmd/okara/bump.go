@@ -64,6 +64,12 @@ func (c changedModule) isUnannounced() bool {
 	return c.To != "" && c.countBreaking() > 0 && c.part != addr.Major && !strings.HasPrefix(c.From, "0.")
 }
 
+func (c changedModule) warnUnannounced(a *cli.App) {
+	if c.isUnannounced() {
+		a.Note("warning: %s %s breaks callers of %s but is not a major version", c.Address, c.To, c.From)
+	}
+}
+
 type changedModules struct {
 	publisher publisher
 	options   depot.ModuleOptions
@@ -84,9 +90,7 @@ func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 	}
 	var changed []moduleFolder
 	for _, m := range all {
-		if m.isUnannounced() {
-			reg.Note("warning: %s %s breaks callers of %s but is not a major version", m.Address, m.To, m.From)
-		}
+		m.warnUnannounced(reg.App)
 		if !m.isUnchanged() {
 			m.folder.annotations = c.changeAnnotations(m)
 			changed = append(changed, m.folder)
@@ -416,9 +420,14 @@ func (b bumpFlag) target(ctx context.Context, reg *cli.Registries, args []string
 	if m.Module, err = addr.ParseModule(args[1]); err != nil {
 		return m, cli.UsageError("%w", err)
 	}
+	if stored := m.Module.String(); stored != args[1] {
+		reg.Note("okara: the address is stored in lower case: %s", stored)
+	}
 	switch {
 	case b.part == "":
 		m.Version, err = publishVersion(ctx, reg.App, args[2], args[0])
+	case b.part == bumpCommits:
+		err = cli.WithHint(cli.UsageError("--bump commits is for folders of modules"), "use `okara publish modules ROOT ADDRESS --bump commits`, or --bump major, minor or patch")
 	case !slices.Contains([]string{addr.Major, addr.Minor, addr.Patch}, b.part):
 		err = cli.UsageError("invalid --bump %s: must be major, minor or patch", b.part)
 	}
@@ -427,25 +436,17 @@ func (b bumpFlag) target(ctx context.Context, reg *cli.Registries, args []string
 
 // setBumpedVersion sets the version that --bump selects: the highest release if it has the content of the
 // folder, else the one after it. Without the flag it makes no request.
-func (b bumpFlag) setBumpedVersion(ctx context.Context, p publisher, root string, m *addr.ModuleVersion, o depot.ModuleOptions) error {
+func (b bumpFlag) setBumpedVersion(ctx context.Context, a *cli.App, p publisher, root string, m *addr.ModuleVersion, o depot.ModuleOptions) error {
 	if b.part == "" {
 		return nil
 	}
-	l, err := listModule(ctx, p, m.Module)
+	c := changedModules{publisher: p, options: o, part: b.part}
+	found, err := c.findModule(ctx, moduleFolder{dir: root, title: m.Module.String(), root: root, below: o.Dir, target: *m})
 	if err != nil {
 		return err
 	}
-	if released, ok := highestRelease(l); ok {
-		m.Version = released
-		same, err := planPublishing(ctx, p, root, *m, o)
-		if err == nil && same.Outcome == "same" {
-			return nil
-		}
-		if err != nil && !errors.Is(err, oci.ErrExists) {
-			return err
-		}
-	}
-	m.Version, err = l.Next(b.part)
+	found.warnUnannounced(a)
+	m.Version, err = addr.ParseVersion(cmp.Or(found.To, found.From))
 	return err
 }
 
@@ -455,7 +456,7 @@ func (b bumpFlag) printPlan(ctx context.Context, reg *cli.Registries, s cli.Serv
 		if err != nil {
 			return err
 		}
-		err = b.setBumpedVersion(ctx, p, root, &m, o)
+		err = b.setBumpedVersion(ctx, reg.App, p, root, &m, o)
 		done()
 		if err != nil {
 			return cli.PublishHint(err)
@@ -473,7 +474,7 @@ func gitVersions(ctx context.Context, a *cli.App, dir string) (checkout.Tags, er
 	case none:
 		err = cli.WithHint(cli.UsageError("%w", err), "tag the commit, for example v1.2.3 or modules/vpc/v1.2.3, or specify the version")
 	case err != nil:
-		err = cli.WithHint(err, "run this in a git checkout with a version tag, or specify the version")
+		err = cli.WithHint(cli.UsageError("%w", err), "run this in a git checkout with a version tag, or specify the version")
 	}
 	return tags, err
 }

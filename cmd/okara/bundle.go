@@ -89,7 +89,10 @@ func checkOldSignature(file string, key *signing.Key) error {
 
 func bundleCreate(ctx context.Context, reg *cli.Registries, file string, addresses []string, since string, policy policyFlags) error {
 	o := bundle.CreateOptions{}
-	var err error
+	info, err := os.Stat(file)
+	if err == nil && info.IsDir() {
+		return cli.UsageError("%s is a folder, not a file", file)
+	}
 	if o.Policy, err = policy.readPolicy(); err != nil {
 		return err
 	}

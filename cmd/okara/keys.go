@@ -140,6 +140,9 @@ func newKeysList(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if len(infos) == 0 {
+				a.Note("no keys in %s; `okara keys new` creates one", folder)
+			}
 			return a.PrintResult(infos, keyTable(infos))
 		}),
 	}

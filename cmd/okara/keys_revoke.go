@@ -64,6 +64,7 @@ once revoked_keys in its configuration contains the ID.`,
 			if err != nil {
 				return err
 			}
+			a.Note("publish the file where users find the key, add the ID to revoked_keys of a server, and sign again with another key: okara sign --replace")
 			return a.PrintResult(info, info.Public)
 		}),
 	}

@@ -166,7 +166,7 @@ func listHint(err error) error {
 	case errors.Is(err, oci.ErrDenied):
 		return cli.WithHint(err, "the token is valid, but has no right to read this")
 	case errors.Is(err, oci.ErrNotFound):
-		return cli.WithHint(err, "`okara list --server URL` without an address shows what is available; okara serve may be too old to support it")
+		return cli.WithHint(err, "`okara list --server URL` shows what is available; URL is the address of okara serve, without the path of a page")
 	}
 	return cli.ServerHint(err)
 }

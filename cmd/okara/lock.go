@@ -81,6 +81,9 @@ func newLock(up *upstreams) *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := append(args, ".")[0]
+			if err := cli.CheckFolder(dir); err != nil {
+				return err
+			}
 			if o.modules {
 				return lockModules(cmd.Context(), up, dir, o)
 			}

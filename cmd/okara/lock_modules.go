@@ -30,9 +30,6 @@ func lockDiffers(err error) error { return &cli.ExitError{Code: 4, Err: err} }
 // lockModules writes or checks the lock of the modules that init has installed in dir.
 func lockModules(ctx context.Context, up *upstreams, dir string, o lockOptions) error {
 	a := up.reg.App
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return cli.UsageError("%s is not a folder", dir)
-	}
 	name := filepath.Join(dir, modulelock.Name)
 	locked, err := modulelock.Read(dir)
 	if err != nil {

@@ -192,7 +192,7 @@ func (m *mirrorer) mirrorAll(ctx context.Context, d *depot.Depot, src depot.Sour
 }
 
 func (m *mirrorer) failArgument(arg string, err error) {
-	m.results = append(m.results, mirrorResult{Address: arg, State: mirrorState(false, err), Reason: err.Error(), arg: arg, err: err})
+	m.results = append(m.results, mirrorResult{Address: arg, State: mirrorState(false, err), Reason: cli.PlainReason(err), arg: arg, err: err})
 }
 
 func (m *mirrorer) recordStep(r supply.Result) {
@@ -205,7 +205,7 @@ func (m *mirrorer) recordStep(r supply.Result) {
 	out := mirrorResult{Address: address, Version: r.Version, State: mirrorState(there, r.Err()), Warnings: r.Published.Warnings, arg: r.Where}
 	switch {
 	case r.Err() != nil:
-		out.Reason = r.Err().Error()
+		out.Reason = cli.PlainReason(r.Err())
 		out.err = r.Err()
 	case r.Action == supply.ActionGone:
 		out.Reason = r.Reason
@@ -382,7 +382,7 @@ func printMirrored(a *cli.App, results []mirrorResult) error {
 		if r.err != nil {
 			failures = append(failures, r.err)
 		}
-		line := fmt.Sprintf("%s %s: %s", r.Address, r.Version, r.State)
+		line := strings.TrimSpace(r.Address+" "+r.Version) + ": " + r.State
 		if r.Reason != "" {
 			line += ": " + r.Reason
 		} else if r.Reference != "" {

@@ -34,10 +34,10 @@ func newPrune(reg *cli.Registries) *cobra.Command {
 	var removal cli.Removal
 	var policy policyFlags
 	cmd := &cobra.Command{
-		Use:   "prune ADDRESS --keep N",
+		Use:   "prune ADDRESS[@CONSTRAINT] --keep N",
 		Short: "Remove old versions of a module or provider",
 		Long: `Remove old versions of a module or provider: all but the N highest and those named by
---pin. Versions that are withdrawn, deprecated in favour of another, or refused by the
+--pin; with a constraint, of those that match it. Versions that are withdrawn, deprecated in favour of another, or refused by the
 policy of --require, --openpgp-key, --cosign-key and --block are not counted. They stay
 while they are above the lowest counted version, and are removed below it. The release
 that clients choose always stays. With --keep used, so does the lowest version that the
@@ -115,6 +115,9 @@ func pruneItem(ctx context.Context, a *cli.App, t selected, l *catalog.Versions,
 	var rows [][]string
 	for _, v := range versions {
 		rows = append(rows, []string{v.String(), l.Listing.Status(v).Text()})
+	}
+	if len(versions) == 0 {
+		a.Note("nothing to remove: %s of %s stay", text.Plural(len(l.Listing.Versions), "version"), t.address)
 	}
 	question := fmt.Sprintf("remove %s of %s (%d remain)", text.Plural(len(versions), "version"), t.address, len(l.Listing.Versions)-len(versions))
 	remove, err := a.Removes(removal, cli.Table(rows), question)

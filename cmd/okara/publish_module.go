@@ -85,7 +85,7 @@ content, 5 denied.`,
 				return bump.printPlan(cmd.Context(), reg, server, root, target, options)
 			}
 			return publishOne(reg, server, func(p publisher) (depot.Published, error) {
-				if err := bump.setBumpedVersion(cmd.Context(), p, root, &target, options); err != nil {
+				if err := bump.setBumpedVersion(cmd.Context(), reg.App, p, root, &target, options); err != nil {
 					return depot.Published{}, err
 				}
 				return publishModule(cmd.Context(), p, root, target, options)

@@ -205,7 +205,7 @@ func findModules(root, address string) ([]moduleFolder, error) {
 		return fs.SkipDir
 	})
 	if err == nil && len(found) == 0 {
-		err = cli.UsageError("no modules found in %s", root)
+		err = cli.WithHint(cli.UsageError("%s has no folders with modules", root), "name the folder above the modules; for one module use `okara publish module %s ADDRESS VERSION`", root)
 	}
 	return found, err
 }

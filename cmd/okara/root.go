@@ -14,8 +14,8 @@ registry: Harbor, GHCR, ECR, or the one built into this program.
 Exit codes:
   0    done
   1    failure
-  2    usage
-  3    not found
+  2    usage, or a file or folder named there does not exist
+  3    not found in the registry, on the server or in a list of keys or tokens
   4    conflict, or locked by another client
   5    denied by the registry
   6    partly done

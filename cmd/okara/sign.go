@@ -22,11 +22,16 @@ type signed struct {
 	Version string `json:"version"`
 	OpenPGP string `json:"openpgp,omitempty"` // tag of the event; "": the key had signed it before
 	Cosign  string `json:"cosign,omitempty"`  // digest of the signature manifest; "": likewise
+
+	replaced bool // the earlier OpenPGP signatures are gone
 }
 
 func (s signed) text() string {
 	if s.OpenPGP == "" && s.Cosign == "" {
 		return s.Address + "@" + s.Version + " is already signed"
+	}
+	if s.replaced {
+		return s.Address + "@" + s.Version + " signed, earlier OpenPGP signatures removed"
 	}
 	return s.Address + "@" + s.Version + " signed"
 }
@@ -67,6 +72,9 @@ Exit codes: 0 signed, 2 usage, 3 version not found, 5 denied.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if signKey == "" && cosignKey == "" {
 				return cli.UsageError("no key given: use --sign-key or --cosign-key")
+			}
+			if replace && signKey == "" {
+				return cli.UsageError("--replace is for OpenPGP signatures: it requires --sign-key")
 			}
 			it, err := addr.ParseSelection(args[0])
 			if err != nil {
@@ -171,6 +179,7 @@ func (s signers) sign(ctx context.Context, t selected, v addr.Version) (signed, 
 			return signed{}, err
 		}
 		out.OpenPGP = e.Tag
+		out.replaced = s.replace && e.Tag != ""
 	}
 	if s.cosign != nil {
 		m, err := trust.SignCosign(ctx, subject, s.cosign)

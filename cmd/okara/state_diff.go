@@ -48,7 +48,7 @@ suggests it (password, secret, token, private_key and the like).`,
 		return printDiff(reg.App, d, limit)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) != 2 || !isStateFile(args[0]) || !isStateFile(args[1]) {
+		if len(args) != 2 || isVersion(args[1]) || !isStateFile(args[0]) && strings.Contains(args[0], "/") {
 			return stored(cmd, args)
 		}
 		d, err := compareStates(cmd.Context(), nil, "", args)
@@ -102,7 +102,7 @@ func compareStates(ctx context.Context, s *statebackend.Store, ws string, sides 
 
 // readSide reads a version ("": the current one) or a file, and says which it was.
 func readSide(ctx context.Context, s *statebackend.Store, ws, side string, version *int64, file *string) (*states.Document, error) {
-	if isStateFile(side) {
+	if side != "" && !isVersion(side) {
 		*file = side
 		state, err := os.ReadFile(side)
 		if err != nil {
@@ -110,7 +110,7 @@ func readSide(ctx context.Context, s *statebackend.Store, ws, side string, versi
 		}
 		doc, err := states.Parse(state)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", side, err)
+			return nil, cli.WithHint(fmt.Errorf("%s: %w", side, err), "expected a state file, or the number of a version")
 		}
 		return doc, nil
 	}

@@ -43,6 +43,9 @@ func newStateImport(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			if err := checkDestination(reg, args[0], ws); err != nil {
+				return err
+			}
 			s, err := f.openStore(reg, args[0])
 			if err != nil {
 				return err
@@ -89,6 +92,9 @@ func (r importResult) String() string {
 
 func importSources(ctx context.Context, reg *cli.Registries, f *stateFlags, path, ws string, only bool) (map[string][]foreign.Version, error) {
 	reference, isRepo := strings.CutPrefix(path, "oci://")
+	if scheme, _, ok := strings.Cut(path, "://"); ok && !isRepo {
+		return nil, cli.WithHint(cli.UsageError("%s: states cannot be read from %s://", path, scheme), "copy the state to a file first, with `tofu state pull > FILE` in the folder of its root module")
+	}
 	if !isRepo {
 		versions, err := foreign.Files(ctx, path, func(file string) ([]byte, error) { return readState(nil, file) })
 		return map[string][]foreign.Version{ws: versions}, err
@@ -110,7 +116,7 @@ func importSources(ctx context.Context, reg *cli.Registries, f *stateFlags, path
 		sources = map[string][]foreign.Version{ws: sources[ws]}
 	}
 	if len(sources) == 0 {
-		return nil, fmt.Errorf("states in %s: %w", path, oci.ErrNotFound)
+		return nil, fmt.Errorf("no states in %s: %w", path, oci.ErrNotFound)
 	}
 	return sources, nil
 }
@@ -122,7 +128,7 @@ func importWorkspace(ctx context.Context, a *cli.App, s *statebackend.Store, ws 
 		return err
 	})
 	if _, ok := errors.AsType[*foreign.OtherStateError](err); ok {
-		err = cli.WithHint(err, "delete the workspace first, or choose another one with --workspace")
+		err = cli.WithHint(err, "import into another workspace with --workspace; `okara state history` shows what this one has, `okara state delete` deletes it")
 	}
 	return r, err
 }

@@ -58,6 +58,9 @@ func pruneState(ctx context.Context, a *cli.App, s *statebackend.Store, out prun
 	if err != nil {
 		return noState(err, out.Repository, out.Workspace)
 	}
+	if len(old) == 0 {
+		a.Note("nothing to remove: workspace %s of %s has no more than %s", out.Workspace, out.Repository, text.Plural(keep, "version"))
+	}
 	remove, err := a.Removes(removal, versionLines(old), fmt.Sprintf("remove %s of workspace %q in %s", text.Plural(len(old), "version"), out.Workspace, out.Repository))
 	if err != nil {
 		return err

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/usage"
@@ -36,6 +39,9 @@ command accepts: check that the file is the expected state.`,
 		Example: "  okara state push registry.example.com/state/shop terraform.tfstate -w prod",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: f.withNamedState(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {
+			if err := checkDestination(reg, args[0], ws); err != nil {
+				return err
+			}
 			state, err := readState(reg.In, args[1])
 			if err != nil {
 				return err
@@ -70,6 +76,22 @@ command accepts: check that the file is the expected state.`,
 	cmd.Flags().BoolVar(&force, "force", false, "do not check lineage and serial")
 	cli.AddYes(cmd.Flags(), &yes)
 	return cmd
+}
+
+// checkDestination refuses a repository of the named registry that is for something else than states,
+// and warns of a workspace that the tools, by their own rule, cannot select.
+func checkDestination(reg *cli.Registries, reference, ws string) error {
+	if host, prefix, err := addr.SplitRegistry(reg.Named()); err == nil {
+		layout := addr.Layout{Prefix: prefix}
+		name, below := strings.CutPrefix(reg.Reference(reference), host+"/")
+		if it, ok := layout.Parse(name); below && ok && (it.Published() || it.Kind == addr.KindCatalog) {
+			return cli.WithHint(cli.UsageError("%s is not for states", reference), "use a repository of their own, such as HOST/state/NAME, since rights go by it")
+		}
+	}
+	if url.PathEscape(ws) != ws {
+		reg.Note("warning: tofu and terraform cannot select workspace %q, only names of letters, digits, \"-\", \"_\" and \".\"", ws)
+	}
+	return nil
 }
 
 func pushOperation(force bool) string {

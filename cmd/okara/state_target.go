@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,8 +29,12 @@ type runFunc = func(cmd *cobra.Command, args []string) error
 // the one that the tool has selected there.
 func (f *stateFlags) withNamedState(reg *cli.Registries, minArgs int, ws *string, run runFunc) runFunc {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) >= minArgs && (len(args) == 0 || !isVersion(args[0])) {
+		switch {
+		case len(args) >= minArgs && !isVersion(args[0]):
+			args[0] = reg.Reference(args[0])
 			return run(cmd, args)
+		case len(args) > 0 && isRepository(args[0]):
+			return cli.UsageError("missing: %s", strings.Fields(cmd.Use)[2])
 		}
 		if minArgs <= 1 && len(args) > 0 { // the number is no argument of the command
 			err := cli.UsageError("%q is not a repository", args[0])
@@ -63,6 +68,13 @@ func (f *stateFlags) withStore(reg *cli.Registries, minArgs int, ws *string, run
 		}
 		return run(cmd, s, args)
 	})
+}
+
+// isRepository reports whether an argument names a repository with its host, and no file.
+func isRepository(arg string) bool {
+	host, _, ok := strings.Cut(arg, "/")
+	_, err := os.Stat(arg)
+	return ok && err != nil && strings.ContainsAny(host, ".:")
 }
 
 func isVersion(arg string) bool {

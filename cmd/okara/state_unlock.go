@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -52,7 +53,9 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 			if takeOver {
 				end = func() error { return endAnyLock(cmd.Context(), s, ws, reg.UserAgent()) }
 			}
-			if err := end(); err != nil {
+			if err := end(); errors.Is(err, oci.ErrNotFound) {
+				return cli.WithHint(err, "`okara state locks %s` shows the locks", args[0])
+			} else if err != nil {
 				return err
 			}
 			return reg.PrintResult(unlockedState{args[0], ws, id, true}, fmt.Sprintf("unlocked workspace %s", ws))
@@ -67,7 +70,7 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 
 func endAnyLock(ctx context.Context, s *statebackend.Store, ws, tool string) error {
 	if list, err := s.List(ctx); err != nil || list.Size() == 0 {
-		return cmp.Or(err, fmt.Errorf("states in %s: %w", s.Repo(), oci.ErrNotFound))
+		return cmp.Or(err, fmt.Errorf("no states in %s: %w", s.Repo(), oci.ErrNotFound))
 	}
 	l, err := s.TakeOver(ctx, ws, statebackend.NewLockInfo("takeover", tool))
 	if err != nil {

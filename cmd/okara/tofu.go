@@ -165,7 +165,15 @@ func cacheDir() string {
 }
 
 func noProgram(program, variable string, err error) error {
-	err = &cli.ExitError{Code: exitNoTool, Err: fmt.Errorf("looking for %s: %w", program, err)}
+	set := variable != "" && strings.ContainsAny(program, `/\\`)
+	what := program + " not found on PATH"
+	if set {
+		what = fmt.Sprintf("%s, which %s names, is not a program", program, variable)
+	}
+	err = &cli.ExitError{Code: exitNoTool, Err: errors.New(what)}
+	if set {
+		return cli.WithHint(err, "correct %s, or unset it to use the one on PATH", variable)
+	}
 	if variable == "" {
 		return cli.WithHint(err, "install it, or check PATH")
 	}

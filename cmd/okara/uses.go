@@ -5,10 +5,12 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,6 +66,14 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 				return err
 			}
 			noteUsers(reg.App, args[0], a)
+			if direct, ok := from.(registryUses); ok && len(a.States) == 0 {
+				address, _, _ := strings.Cut(args[0], "@")
+				if it, err := addr.ParseItem(address); err == nil && it.Kind != addr.KindMirror {
+					if _, err := direct.c.Versions(cmd.Context(), it); errors.Is(err, oci.ErrNotFound) {
+						reg.Note("nothing is published as %s: check the address", it)
+					}
+				}
+			}
 			rows := [][]string{{"STATE", "WORKSPACE", "VERSION", "SINCE", "BY", "NEWEST", "STATUS"}}
 			for _, s := range a.States {
 				rows = append(rows, []string{s.State, s.Workspace, cli.OrDash(s.Version), cli.Timestamp(s.Since), cli.OrDash(oneLine(s.By, 40)), cli.OrDash(s.Newest), cli.OrDash(s.Status)})

@@ -102,6 +102,8 @@ func workspaceError(err error) error {
 	}
 	e, ok := errors.AsType[*client.Error](err)
 	switch {
+	case !ok && errors.Is(err, oci.ErrNotFound):
+		return cli.WithHint(err, "`okara workspace variable list` shows the variables")
 	case !ok:
 		return err
 	case e.Status == http.StatusUnprocessableEntity:
@@ -145,6 +147,10 @@ neither.
 			list, err := c.List(cmd.Context(), organization, filter)
 			if err != nil {
 				return workspaceError(err)
+			}
+			if len(list) == 0 {
+				reg.Note("no workspaces in %s that you may read", organization)
+				return reg.PrintResult(list, "")
 			}
 			rows := [][]string{{"WORKSPACE", "TAGS", "PROJECT", "LOCKED", "CREATED"}}
 			for _, w := range list {

@@ -150,12 +150,16 @@ func instanceError(err error, args []string) error {
 		err = cli.WithHint(err, "it cannot be launched at the moment; ask your administrator")
 	case errors.Is(err, oci.ErrUnauthenticated):
 		return cli.WithHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
+	case e.Text == "unknown path":
+		return cli.WithHint(err, "this server has no instances, or it is not the address of `okara serve`")
 	case errors.Is(err, oci.ErrNotFound):
 		return cli.WithHint(err, "`okara instance list` and `okara instance template list` show what you can access; check that this is the address of `okara serve`")
 	case errors.Is(err, oci.ErrDenied):
 		return cli.WithHint(err, "the token is valid, but lacks the right to do this")
 	}
 	switch {
+	case e.Status == http.StatusUnprocessableEntity && strings.HasPrefix(e.Text, "parameter"):
+		return cli.WithHint(&cli.ExitError{Code: cli.ExitUsage, Err: err}, "`okara instance template show TEMPLATE` lists the parameters and their values")
 	case e.Status == http.StatusUnprocessableEntity:
 		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	case e.Reason != "" && e.Status < http.StatusInternalServerError && e.Status != http.StatusTooManyRequests && e.Reason != api.ReasonDenied:

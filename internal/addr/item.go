@@ -31,13 +31,21 @@ func (s Selection) Selects(v Version) bool { return s.Versions == "" || s.Allow.
 // ParseItem parses the address of a module or provider: three parts are a mirrored provider if the
 // first is a host, else a module; two are an own provider.
 func ParseItem(address string) (Item, error) {
-	first, _, _ := strings.Cut(address, "/")
-	if strings.Count(address, "/") == 1 || strings.ContainsAny(first, ".:") || first == "localhost" {
+	if strings.Contains(address, "://") {
+		return Item{}, syntaxError("address", address, "must be NAMESPACE/NAME/SYSTEM or [HOST/]NAMESPACE/TYPE, without a scheme")
+	}
+	if n := strings.Count(address, "/"); n == 1 || n != 3 && hasHost(address) {
 		p, err := ParseProvider(address)
 		return p.Item(), err
 	}
 	m, err := ParseModule(address)
 	return m.Item(), err
+}
+
+// hasHost reports whether the first part of an address is a host.
+func hasHost(address string) bool {
+	first, _, _ := strings.Cut(address, "/")
+	return strings.ContainsAny(first, ".:") || first == "localhost"
 }
 
 // ParseItemVersion parses ADDRESS@VERSION.

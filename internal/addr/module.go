@@ -23,6 +23,9 @@ func ParseModule(s string) (Module, error) {
 // ParseWritten is ParseModule that keeps the case, for display and for origins.
 func ParseWritten(s string) (Module, error) {
 	parts := strings.Split(s, "/")
+	if len(parts) == 4 && hasHost(s) {
+		return Module{}, syntaxError("module", s, "omit the host: %s", strings.Join(parts[1:], "/"))
+	}
 	if len(parts) != 3 {
 		return Module{}, syntaxError("module", s, "must be NAMESPACE/NAME/SYSTEM")
 	}

@@ -30,6 +30,9 @@ const (
 // ErrCut means that a bundle ends early, for example after an interrupted copy.
 var ErrCut = fmt.Errorf("the file is truncated: %w", oci.ErrCorrupt)
 
+// ErrNone means that a file is no bundle at all.
+var ErrNone = fmt.Errorf("not a bundle: %w", oci.ErrCorrupt)
+
 // File is an open bundle, its blobs located and not checked.
 type File struct {
 	Index    ocispec.Index
@@ -82,6 +85,9 @@ func (b *File) scan() error {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			break
+		}
+		if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) && len(b.blobs) == 0 && !layout {
+			return ErrNone
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			return ErrCut

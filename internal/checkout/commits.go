@@ -4,6 +4,7 @@ package checkout
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,7 +119,7 @@ func runGit(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	cmd.Stderr = &problem
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("git %s in %s: %w: %s", args[0], dir, err, text.Excerpt(strings.TrimSpace(problem.String())))
+		return nil, fmt.Errorf("git %s in %s: %s", args[0], dir, cmp.Or(text.Excerpt(strings.TrimPrefix(strings.TrimSpace(problem.String()), "fatal: ")), err.Error()))
 	}
 	return out, nil
 }

@@ -49,6 +49,8 @@ func exitCode(err error) int {
 		return ExitConflict
 	case errors.Is(err, oci.ErrUnauthenticated), errors.Is(err, oci.ErrDenied):
 		return ExitDenied
+	case isWrongPath(err):
+		return ExitUsage
 	}
 	return ExitFailure
 }

@@ -6,15 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
 )
@@ -30,13 +27,13 @@ type Failure struct {
 
 // newFailure uses the hint that an error carries, or the general one of its class.
 func (a *App) newFailure(err error, code int, cmd *cobra.Command) Failure {
-	f := Failure{Code: code, Reason: strings.TrimRight(states.Remedy(err), "\n")}
+	f := Failure{Code: code, Reason: PlainReason(err)}
 	if e, ok := errors.AsType[*hintError](err); ok {
 		f.Hint = e.hint
 	} else if before, own, ok := strings.Cut(f.Reason, "\nhint: "); ok {
 		f.Reason = before
 		f.Hint = own
-	} else if f.Hint = a.classHint(err); f.Hint == "" && (code == ExitUsage && !hasType[*syntax.SettingError](err) || isAny(err, fs.ErrNotExist, syscall.EISDIR, syscall.ENOTDIR)) {
+	} else if f.Hint = a.classHint(err); f.Hint == "" && (code == ExitUsage && !hasType[*syntax.SettingError](err)) {
 		f.Hint = usageHint(cmd)
 	}
 	if e, ok := errors.AsType[*depot.ConflictError](err); ok && e.Next != (addr.Version{}) {

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/scan"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -61,8 +62,16 @@ func (a *App) classHint(err error) string {
 		return "expected a state file as printed by `tofu state pull` or `okara state pull`"
 	case hasType[*depot.UnpublishedError](err):
 		return "`okara list` shows what is published; a module has three parts, NAMESPACE/NAME/SYSTEM, a provider two"
+	case errors.Is(err, scan.ErrMissing):
+		return "install Trivy from https://trivy.dev, or specify another scanner with --scanner"
+	case errors.Is(err, client.ErrNoServer):
+		return "check the address: the URL of okara serve has no path of a page, and no sign-in page of a proxy before it"
+	case errors.Is(err, bundle.ErrNone):
+		return "`okara bundle create` writes a bundle"
+	case errors.Is(err, oci.ErrNotFound) && strings.Contains(err.Error(), "version"):
+		return "`okara list ADDRESS` shows the versions"
 	case errors.Is(err, oci.ErrNotFound):
-		return "check the name and the version; `okara list` shows modules and providers, `okara state list REPOSITORY` states"
+		return "`okara list` shows modules and providers, `okara list ADDRESS` the versions of one, `okara state list REPOSITORY` states"
 	}
 	return ""
 }
@@ -179,7 +188,7 @@ func unavailableHint(err error) string {
 	case isName && frontEnd:
 		return "check the server's name"
 	case isName && !strings.Contains(name.Name, "."):
-		return fmt.Sprintf("check the host name %q: a repository starts with its registry, such as registry.example.com/%s", name.Name, name.Name)
+		return fmt.Sprintf("check the host name %q: a repository starts with its registry, such as registry.example.com/%s, or is below that of OKARA_REGISTRY; a folder starts with ./", name.Name, name.Name)
 	case isName:
 		return "check the host name"
 	case isNet && timeout.Timeout():

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ import (
 func PrintFindings(a *App, findings []depot.Finding, n int) error {
 	a.Note("%s examined", text.Plural(n, "repository"))
 	if len(findings) == 0 {
+		a.Note("nothing found")
 		return a.PrintResult([]depot.Finding{}, "")
 	}
 	var rows [][]string
@@ -39,16 +41,22 @@ func PrintFindings(a *App, findings []depot.Finding, n int) error {
 	return errors.New(text.Plural(len(findings), "finding"))
 }
 
-// OpenTree opens a folder such that no link in it reaches outside.
-func OpenTree(dir string) (*os.Root, error) {
+// CheckFolder refuses a folder of the command line that is missing or a file.
+func CheckFolder(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, UsageError("%s does not exist", dir)
-	case err != nil:
+		return UsageError("%s does not exist", cmp.Or(dir, `""`))
+	case err == nil && !info.IsDir():
+		return UsageError("%s is not a folder", dir)
+	}
+	return err
+}
+
+// OpenTree opens a folder such that no link in it reaches outside.
+func OpenTree(dir string) (*os.Root, error) {
+	if err := CheckFolder(dir); err != nil {
 		return nil, err
-	case !info.IsDir():
-		return nil, UsageError("%s is not a folder", dir)
 	}
 	return os.OpenRoot(dir)
 }

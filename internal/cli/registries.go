@@ -7,7 +7,9 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -152,8 +154,23 @@ func (reg *Registries) Transport() (http.RoundTripper, error) {
 	if err != nil {
 		return nil, &ExitError{Code: ExitUsage, Err: err}
 	}
-	reg.transport = t
-	return t, nil
+	reg.transport = &patience{base: t, a: reg.App}
+	return reg.transport, nil
+}
+
+// patience says on stderr that a server does not answer, once.
+type patience struct {
+	base http.RoundTripper
+	a    *App
+	once sync.Once
+}
+
+const untilNote = 10 * time.Second
+
+func (p *patience) RoundTrip(r *http.Request) (*http.Response, error) {
+	t := time.AfterFunc(untilNote, func() { p.once.Do(func() { p.a.Note("waiting for %s to respond", r.URL.Host) }) })
+	defer t.Stop()
+	return p.base.RoundTrip(r)
 }
 
 // Named is the registry and prefix that the user named, "" for none.
@@ -209,13 +226,24 @@ func TrimScheme(reference string) string {
 	return strings.TrimSuffix(reference, "/")
 }
 
-// OpenRepo returns the repository of a reference HOST[:PORT]/PATH.
+// Reference returns a reference HOST[:PORT]/PATH, where PATH alone is below the named registry.
+func (reg *Registries) Reference(reference string) string {
+	reference = TrimScheme(reference)
+	first, _, _ := strings.Cut(reference, "/")
+	host, _, _ := strings.Cut(reg.Named(), "/")
+	if host == "" || first == host || first == "localhost" || strings.ContainsAny(first, ".:") {
+		return reference
+	}
+	return reg.Named() + "/" + reference
+}
+
+// OpenRepo returns the repository of a reference, see [Registries.Reference].
 func (reg *Registries) OpenRepo(reference string) (*oci.Repo, error) {
 	o, err := reg.OCIOptions()
 	if err != nil {
 		return nil, err
 	}
-	r, err := oci.OpenRepo(TrimScheme(reference), o)
+	r, err := oci.OpenRepo(reg.Reference(reference), o)
 	if err != nil {
 		return nil, WithHint(&ExitError{Code: ExitUsage, Err: err}, "expected HOST[:PORT]/PATH, without a tag")
 	}

@@ -27,7 +27,9 @@ func Run(ctx context.Context, a *App, newRoot func(*App) *cobra.Command, args []
 	cmd := root
 	stopTracing, err := a.startTracing(ctx)
 	if err == nil {
-		cmd, err = root.ExecuteContextC(ctx)
+		if err = unknownHelp(root, args); err == nil {
+			cmd, err = root.ExecuteContextC(ctx)
+		}
 		stopTracing()
 	}
 	code := exitCode(err)

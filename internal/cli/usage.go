@@ -52,12 +52,12 @@ func usageArgs(cmd *cobra.Command) {
 			if err := RefuseJSON(cmd); err != nil {
 				return err
 			}
-			return run(cmd, joinVersion(cmd, args))
+			return run(cmd, arrangeVersion(cmd, args))
 		}
 	}
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			args = joinVersion(cmd, args)
+			args = arrangeVersion(cmd, args)
 			err := check(cmd, args)
 			if _, exits := errors.AsType[*ExitError](err); err == nil || exits {
 				return err
@@ -117,7 +117,11 @@ func wrongArgs(cmd *cobra.Command, args []string, err error) error {
 	needed := slices.DeleteFunc(slices.Clone(wanted), func(word string) bool { return strings.HasPrefix(word, "[") })
 	switch {
 	case len(args) < len(needed):
-		return UsageError("missing: %s", strings.Join(needed[len(args):], ", "))
+		err := UsageError("missing: %s", strings.Join(needed[len(args):], ", "))
+		if needed[len(args)] == "VERSION" && cmd.Flags().Lookup("bump") != nil {
+			err = WithHint(err, "add a version such as 1.2.3, or --bump patch, minor or major for the one after the highest release")
+		}
+		return err
 	case len(wanted) == 0:
 		err := UsageError("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
 		if cmd.Flags().Lookup("config") != nil {
@@ -130,10 +134,13 @@ func wrongArgs(cmd *cobra.Command, args []string, err error) error {
 	return UsageError("unexpected argument %q", args[len(wanted)])
 }
 
-// joinVersion reads "ADDRESS VERSION" as ADDRESS@VERSION, if that is one argument more than
-// the command takes.
-func joinVersion(cmd *cobra.Command, args []string) []string {
+// arrangeVersion reads "ADDRESS VERSION" as ADDRESS@VERSION, if that is one argument more than
+// the command takes, and ADDRESS@VERSION as two arguments of a command that takes more.
+func arrangeVersion(cmd *cobra.Command, args []string) []string {
 	wanted := argWords(cmd)
+	if len(wanted) > len(args) && slices.Contains([]string{"VERSION", "[VERSION]", "NEW"}, wanted[len(wanted)-1]) {
+		return splitVersions(wanted, args)
+	}
 	if len(wanted) == 0 || !strings.HasPrefix(strings.TrimLeft(wanted[0], "["), "ADDRESS") || len(args) <= len(wanted) || strings.Contains(args[0], "@") {
 		return args
 	}
@@ -141,6 +148,40 @@ func joinVersion(cmd *cobra.Command, args []string) []string {
 		return args
 	}
 	return append([]string{args[0] + "@" + args[1]}, args[2:]...)
+}
+
+// splitVersions splits ADDRESS@VERSION; an address is only needed once.
+func splitVersions(wanted, args []string) (out []string) {
+	for i, arg := range args {
+		address, version, _ := strings.Cut(arg, "@")
+		_, err := addr.ParseVersion(version)
+		switch {
+		case err != nil || i == 0 && !strings.HasPrefix(wanted[0], "NAMESPACE"): // a folder
+			out = append(out, arg)
+		case slices.Contains(out, address):
+			out = append(out, version)
+		default:
+			out = append(out, address, version)
+		}
+	}
+	if len(out) > len(wanted) {
+		return args
+	}
+	return out
+}
+
+// unknownHelp returns the error for help about a command that does not exist, for which cobra
+// shows that of the parent.
+func unknownHelp(root *cobra.Command, args []string) error {
+	words, isHelp := args, slices.Contains(args, "--help") || slices.Contains(args, "-h")
+	if len(args) > 0 && args[0] == "help" {
+		words, isHelp = args[1:], true
+	}
+	cmd, rest, err := root.Find(words)
+	if !isHelp || err != nil || !cmd.HasSubCommands() || len(argWords(cmd)) > 0 || len(rest) == 0 || strings.HasPrefix(rest[0], "-") || rest[0] == "help" {
+		return nil
+	}
+	return unknownCommand(cmd, rest[0])
 }
 
 // argWords returns the words for the arguments in the usage of a command, without flags.

@@ -206,7 +206,7 @@ func (c *Client) do(r *retryablehttp.Request, v any) (status int, err error) {
 		return resp.StatusCode, nil
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return 0, fmt.Errorf("%s %s: not a response of an okara server: %w", r.Method, plainURL(r.URL), oci.ErrCorrupt)
+		return 0, fmt.Errorf("%s %s: %w", r.Method, plainURL(r.URL), ErrNoServer)
 	}
 	return resp.StatusCode, nil
 }
@@ -238,6 +238,9 @@ func (e *UnreachableError) Error() string {
 }
 
 func (e *UnreachableError) Unwrap() []error { return []error{oci.ErrUnavailable, e.Err} }
+
+// ErrNoServer says that something else than an okara server answered.
+var ErrNoServer = fmt.Errorf("not a response of an okara server: %w", oci.ErrCorrupt)
 
 // Error is a refusal by the server. With [errors.Is] it is the matching error of package oci.
 type Error struct {

@@ -54,7 +54,7 @@ func RequiredProviders(tree fs.FS, root, defaultHost string) (r Requirements, er
 	if err != nil {
 		return r, fmt.Errorf("reading the configuration in %s: %w", root, err)
 	}
-	if len(files.Files) == 0 {
+	if !slices.ContainsFunc(files.Files, func(f archive.File) bool { return !strings.Contains(f.Path, "/") }) {
 		return r, fmt.Errorf("%s: %w", root, ErrNoModule)
 	}
 	v, err := NewModule(tree, files)

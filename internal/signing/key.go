@@ -80,12 +80,20 @@ var (
 	ErrPassphrase = errors.New("wrong passphrase, or none")
 )
 
+// plainKeyError says of text that is no key what the library does not.
+func plainKeyError(err error) error {
+	if strings.Contains(err.Error(), "no armored data") {
+		return errors.New("not an armored OpenPGP key, which begins with -----BEGIN PGP")
+	}
+	return err
+}
+
 // ParseKey parses an armored private key, with a passphrase that no error repeats.
 func ParseKey(armored, passphrase []byte) (*Key, error) {
 	list, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(armored))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read private key: %w", err)
+		return nil, fmt.Errorf("read private key: %w", plainKeyError(err))
 	case len(list) != 1:
 		return nil, fmt.Errorf("read private key: %d keys in one file, expected one", len(list))
 	case list[0].PrivateKey == nil:

@@ -45,7 +45,7 @@ func ParsePublicKeys(text []byte) ([]PublicKey, error) {
 		}
 		list, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(block))
 		if err != nil {
-			return nil, fmt.Errorf("read public key: %w", err)
+			return nil, fmt.Errorf("read public key: %w", plainKeyError(err))
 		}
 		for _, entity := range list {
 			if entity.PrivateKey != nil {
@@ -72,7 +72,7 @@ func ParsePublicKeys(text []byte) ([]PublicKey, error) {
 func SplitKeys(text []byte) (keys []PublicKey, private bool, err error) {
 	list, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(text))
 	if err != nil {
-		return nil, false, fmt.Errorf("read key: %w", err)
+		return nil, false, fmt.Errorf("read key: %w", plainKeyError(err))
 	}
 	if len(list) != 1 || list[0].PrivateKey == nil {
 		keys, err = ParsePublicKeys(text)

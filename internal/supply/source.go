@@ -25,6 +25,9 @@ func (e *SourceError) Error() string {
 	if e.URL {
 		return fmt.Sprintf("%q is not the address of a network mirror", e.From)
 	}
+	if strings.ContainsAny(e.From, `/\\`) && !strings.Contains(e.From, "://") {
+		return fmt.Sprintf("folder %s does not exist", e.From)
+	}
 	return fmt.Sprintf("%q is not a source of providers", e.From)
 }
 

@@ -32,13 +32,22 @@ func Wrong(diags hcl.Diagnostics) error {
 	var all []error
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError {
-			all = append(all, fmt.Errorf("%s: %s", positionText(d.Subject), strings.TrimSuffix(d.Detail, ".")))
+			all = append(all, fmt.Errorf("%s: %s", positionText(d.Subject), plainDetail(d.Detail)))
 		}
 	}
 	if len(all) == 0 {
 		return nil
 	}
 	return &SettingError{errors.Join(all...)}
+}
+
+// plainDetail is what a diagnostic says, where HCL names no value that a user could write.
+func plainDetail(detail string) string {
+	detail = strings.TrimSuffix(detail, ".")
+	if strings.Contains(detail, "an invalid expression token") {
+		return `expected a value; put text in quotes, such as "127.0.0.1:8080"`
+	}
+	return detail
 }
 
 func positionText(r *hcl.Range) string {

@@ -17,7 +17,7 @@ import (
 type OtherStateError struct{ Serial uint64 }
 
 func (e *OtherStateError) Error() string {
-	return fmt.Sprintf("current state with serial %d is not in the source: %v", e.Serial, oci.ErrExists)
+	return fmt.Sprintf("the current state, serial %d, is not among the versions of the source", e.Serial)
 }
 
 func (e *OtherStateError) Unwrap() error { return oci.ErrExists }

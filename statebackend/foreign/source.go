@@ -48,7 +48,7 @@ func Files(ctx context.Context, path string, read func(path string) ([]byte, err
 		versions = append(versions, v)
 	}
 	if len(versions) == 0 {
-		return nil, fmt.Errorf("state files in %s: %w", path, oci.ErrNotFound)
+		return nil, fmt.Errorf("there are no state files in %s: %w", path, oci.ErrNotFound)
 	}
 	slices.SortStableFunc(versions, func(a, b Version) int { return cmp.Compare(a.Serial, b.Serial) })
 	return versions, checkOrder(versions)
