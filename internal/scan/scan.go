@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/files"
 )
 
 // Trivy is the name of the scanner whose options this package knows.
@@ -113,17 +115,22 @@ func runTrivy(ctx context.Context, o Options) (Report, error) {
 }
 
 // runScanner returns the standard output of a command. It is killed when ctx ends.
-func runScanner(ctx context.Context, name string, args ...string) ([]byte, error) {
+func runScanner(ctx context.Context, name string, args ...string) (out []byte, err error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, ErrMissing)
 	}
+	dir, done, err := files.TempDir("") // Trivy keeps modules of registries there for ever, and asks for no newer ones
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, done()) }()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdout = &bounded{w: &stdout, left: maxReport}
 	cmd.Stderr = &bounded{w: &stderr, left: maxStderr, drop: true}
 	cmd.WaitDelay = 5 * time.Second
-	cmd.Env = os.Environ()
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()

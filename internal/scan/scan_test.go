@@ -78,13 +78,16 @@ func TestRunStopsWithTheContext(t *testing.T) {
 	}
 }
 
-// TestTrivyArguments: the arguments; interop runs the real program.
+// TestTrivyArguments: the arguments, and temporary files of its own, in which Trivy 0.72 keeps modules; interop runs the
+// real program.
 func TestTrivyArguments(t *testing.T) {
 	bin := t.TempDir()
 	calls := filepath.Join(t.TempDir(), "calls")
-	fake := "#!/bin/sh\necho \"$@\" >> " + calls + "\necho '{\"version\":\"2.1.0\",\"runs\":[]}'\n"
+	fake := "#!/bin/sh\necho \"$@\" >> " + calls + "\necho kept > \"$TMPDIR/kept\"\necho '{\"version\":\"2.1.0\",\"runs\":[]}'\n"
 	must.Succeed(t, os.WriteFile(filepath.Join(bin, "trivy"), []byte(fake), 0o700))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
 	for _, o := range []scan.Options{{Dir: "d"}, {Dir: "d", Target: scan.Provider, Database: "db"}, {Dir: "d", Target: scan.Source, Database: "db"}} {
 		o.Scanner = scan.Trivy
 		must.Get(scan.Run(t.Context(), o))(t)
@@ -96,4 +99,7 @@ rootfs --quiet --format cyclonedx --skip-db-update --skip-java-db-update --offli
 fs --scanners vuln --quiet --exit-code 0 --cache-dir db --skip-db-update --skip-java-db-update --offline-scan --format sarif d
 `
 	must.Match(t, "value", string(got), want)
+	if left := must.Get(os.ReadDir(temporary))(t); len(left) != 0 {
+		t.Errorf("the next scan finds %v", left)
+	}
 }
