@@ -24,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
@@ -175,6 +176,28 @@ func TestVersions(t *testing.T) {
 	s.load(all)
 	if e, _ := all.Current("a/range"); e.Problem != "" || e.Source.Digest != newest {
 		t.Errorf("without registry: %q, %+v", e.Problem, e.Source)
+	}
+}
+
+// TestEphemeralOutput: what OpenTofu 1.12.6 and Terraform 1.11.4 refuse in a root module is found before a launch.
+func TestEphemeralOutput(t *testing.T) {
+	const ephemeral = "output \"a\" {\n  value     = 1\n  ephemeral = true\n}\n"
+	for _, tool := range tofutest.StockTools(t) {
+		dir, out, err := tool.Init(t, map[string]string{"main.tf": ephemeral}, "")
+		if err == nil {
+			out, err = tool.Run(t, dir, "", nil, "validate", "-no-color")
+		}
+		if err == nil || !strings.Contains(strings.ToLower(out), "ephemeral") {
+			t.Errorf("%s: %v\n%s", tool.Name, err, out)
+		}
+	}
+	s := newFixture(t)
+	s.module("1.0.0", ephemeral)
+	s.file("a.hcl", templateText("a/any", `address = "net/vpc/aws"`, ""))
+	all := templatesource.New(s.o)
+	s.load(all)
+	if e := all.All()[0]; !strings.Contains(e.Problem, "the output a is ephemeral") {
+		t.Errorf("problem %q", e.Problem)
 	}
 }
 

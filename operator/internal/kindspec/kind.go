@@ -34,6 +34,9 @@ func Described(d artifact.ModuleDescription, folder string) (Module, error) {
 	}
 	m := Module{Inputs: all[i].Inputs, Outputs: map[string]bool{}}
 	for _, o := range all[i].Outputs {
+		if o.Ephemeral {
+			return Module{}, fieldf("spec.module.path", "the output %s is ephemeral, which both tools refuse in a root module, such as that of a kind", o.Name)
+		}
 		m.Outputs[o.Name] = o.Sensitive
 	}
 	return m, nil

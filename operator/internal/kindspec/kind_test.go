@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 )
@@ -105,6 +106,14 @@ func object(t testing.TB, change string) *unstructured.Unstructured {
 		t.Fatal(err)
 	}
 	return u
+}
+
+// TestEphemeralOutput: both tools refuse it in a root module, as a test of templatesource shows.
+func TestEphemeralOutput(t *testing.T) {
+	d := artifact.ModuleDescription{Root: artifact.DescribedModule{Outputs: []artifact.DescribedOutput{{Name: "a", Ephemeral: true}}}}
+	if _, err := kindspec.Described(d, ""); err == nil || !strings.Contains(err.Error(), "the output a is ephemeral") {
+		t.Error(err)
+	}
 }
 
 // TestInvalid checks that an object is refused if its module, or a rule, refuses it.
