@@ -8,7 +8,7 @@
 MATRIX := $(CACHE)/bin
 .PHONY: matrix
 matrix: tools
-	-$(MAKE) -k $(OTHERS) $(OLD) $(STATES) $(COSIGN)
+	-$(MAKE) -k $(OTHERS) $(OLD) $(STATES) $(COSIGN) $(TRIVY)
 	@mkdir -p $(MATRIX) && for c in $(CLIENTS); do test -x $(MATRIX)/$${c%%=*} || { w=$$(mktemp -d) && \
 		GOBIN=$$w go install -p 1 $${c#*=} && mv $$w/* $(MATRIX)/$${c%%=*}; rm -rf $$w; }; done
 	OKARA_MATRIX="$(CURDIR)/docs/reference/matrix.md" go test -count=1 -timeout 1h -run 'TestMatrix$$' ./internal/ocitest

@@ -75,7 +75,7 @@ func TestMatrix(t *testing.T) {
 			}
 		}
 	}
-	must.Succeed(t, os.WriteFile(file, []byte(page(places, programs, results)), 0o644))
+	must.Succeed(t, os.WriteFile(file, []byte(page(places, programs, results)+m.runSettings()), 0o644))
 }
 
 func (b *bench) cell(p *program, action string) string {
