@@ -122,7 +122,7 @@ func (e *Extension) Start(kit *service.Kit, modules *catalog.Catalog) (*server.M
 		return nil, err
 	}
 	m := &server.Mounted{
-		API: all, Pages: pages.New(pages.Options{API: all, Mine: own}), Listen: l.listening, Work: l.serveBackground,
+		API: all, Pages: pages.New(pages.Options{API: all, Mine: own}), Listen: l.listening, Work: l.serveBackground, Uses: l.findUsers,
 		Findings: func() []web.Finding { return ledgerFindings(l.ledger.Status()) },
 	}
 	if l.base.Settings.Cloud.TFE.Remote() {

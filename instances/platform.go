@@ -41,6 +41,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/internal/usage"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -208,6 +209,16 @@ func (l *platform) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 	forward.View = l.ledger.View
 	forward.Refuse = kit.Guard.AllowLogin
 	return portal.NewForward(forward), api, nil
+}
+
+// findUsers returns the instances of a module that a caller may see, and the number of the others.
+func (l *platform) findUsers(ctx context.Context, g access.Grant, module string) ([]usage.UsedBy, int, error) {
+	v, err := l.ledger.View(ctx)
+	if err != nil || v.Document == nil {
+		return nil, 0, cmp.Or(err, lifecycle.ErrNoLeader)
+	}
+	seen, others := portal.FindUsers(v.Document, g, l.o.GroupAge, module)
+	return seen, others, nil
 }
 
 // peers returns the transport to other replicas: it verifies certificates, and uses no proxy.

@@ -44,8 +44,9 @@ listed; see okara state uses.
 
 With --server, an okara server answers from its index. States that are written through the
 server are in it at once, others after the server has listed their repositories again.
-It lists the states that the token may read, and the number of the others, if there are
-five or more. Without it, the states below --registry are read.
+It lists the states that the token may read, the instances whose template's module it is, as
+far as the list of instances has them, and the number of the others, if there are five or
+more. Without it, the states below --registry are read.
 
 Exit codes: 0 done, 2 usage, 5 denied.`,
 		Example: `  okara used-by net/vpc/aws
@@ -76,7 +77,7 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 			}
 			rows := [][]string{{"STATE", "WORKSPACE", "VERSION", "SINCE", "BY", "NEWEST", "STATUS"}}
 			for _, s := range a.States {
-				rows = append(rows, []string{s.State, s.Workspace, cli.OrDash(s.Version), cli.Timestamp(s.Since), cli.OrDash(oneLine(s.By, 40)), cli.OrDash(s.Newest), cli.OrDash(s.Status)})
+				rows = append(rows, []string{s.UserName(), cli.OrDash(s.Workspace), cli.OrDash(s.Version), cli.Timestamp(s.Since), cli.OrDash(oneLine(s.By, 40)), cli.OrDash(s.Newest), cli.OrDash(s.Status)})
 			}
 			return reg.PrintResult(a, usesTable(rows))
 		},
@@ -89,9 +90,9 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 func noteUsers(a *cli.App, what string, found usage.Answer) {
 	switch {
 	case found.Others > 0:
-		a.Note("%d other states, which you may not read, use some version of it", found.Others)
+		a.Note("%d other states or instances, which you may not read, use some version of it", found.Others)
 	case found.Some:
-		a.Note("a few other states, which you may not read, use some version of it")
+		a.Note("a few other states or instances, which you may not read, use some version of it")
 	case len(found.States) == 0:
 		a.Note("no state is known to use %s", what)
 	}
@@ -289,12 +290,12 @@ func warnUsers(ctx context.Context, reg *cli.Registries, front *client.Client, i
 	if len(a.States)+a.Others+a.Loose+a.Bare == 0 && !a.Some && a.Complete {
 		return ""
 	}
-	said := "used by " + text.Plural(a.CountStates(), "state") + " that you may read"
+	said := "used by " + a.CountUsers() + " that you may read"
 	switch {
 	case a.Others > 0:
-		said += "; " + strconv.Itoa(a.Others) + " other states use some version of it"
+		said += "; " + strconv.Itoa(a.Others) + " other states or instances use some version of it"
 	case a.Some:
-		said += "; a few other states use some version of it"
+		said += "; a few other states or instances use some version of it"
 	}
 	if a.Loose > 0 {
 		said += "; " + text.Plural(a.Loose, "state") + " may use it in a version that is not recorded"

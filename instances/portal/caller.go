@@ -71,7 +71,21 @@ func identifyCaller(s *server, r *http.Request) (caller, error) {
 	if err != nil {
 		return caller{}, err
 	}
-	c := caller{grant: g, server: s, actor: lifecycle.Actor{Issuer: g.Issuer, Subject: g.Subject, Label: g.Label}}
+	c, ok := callerOf(g, s.o.GroupAge)
+	if !ok {
+		return caller{}, &access.Refusal{Status: http.StatusForbidden, Text: "this token cannot be used for templates and instances"}
+	}
+	c.server = s
+	sum := sha256.Sum256([]byte(c.actor.Issuer + "\x00" + c.actor.Subject))
+	c.key = hex.EncodeToString(sum[:])
+	s.people.noteCaller(c)
+	return c, nil
+}
+
+// callerOf returns the caller of a grant; false for those that cannot own an instance: a run, or a credential
+// of the registry.
+func callerOf(g access.Grant, groupAge time.Duration) (caller, bool) {
+	c := caller{grant: g, actor: lifecycle.Actor{Issuer: g.Issuer, Subject: g.Subject, Label: g.Label}}
 	switch g.Mode {
 	case "anonymous":
 		c.actor.Issuer = issuerAnonymous
@@ -79,14 +93,11 @@ func identifyCaller(s *server, r *http.Request) (caller, error) {
 	case "static":
 		c.actor.Issuer = issuerStatic
 	case "login", "oidc", "session":
-		c.actor.Groups, c.stale = g.Groups(s.o.GroupAge)
-	default: // a run, or a credential of the registry: these cannot own an instance
-		return caller{}, &access.Refusal{Status: http.StatusForbidden, Text: "this token cannot be used for templates and instances"}
+		c.actor.Groups, c.stale = g.Groups(groupAge)
+	default:
+		return caller{}, false
 	}
-	sum := sha256.Sum256([]byte(c.actor.Issuer + "\x00" + c.actor.Subject))
-	c.key = hex.EncodeToString(sum[:])
-	s.people.noteCaller(c)
-	return c, nil
+	return c, true
 }
 
 func (c caller) mayInstance(action rights.Action, template string) bool {

@@ -20,7 +20,7 @@ type usedByIn struct {
 type usedByOut struct {
 	Address    string       `json:"address"`
 	Total      int          `json:"total" desc:"states that this token may read"`
-	Others     int          `json:"others,omitempty" desc:"further states that use any version; 0: none, or too few to say"`
+	Others     int          `json:"others,omitempty" desc:"further states and instances that use any version; 0: none, or too few to say"`
 	SomeOthers bool         `json:"some_others,omitempty"`
 	NoRecord   int          `json:"not_recorded,omitempty" desc:"states that do not say what they use"`
 	Unknown    int          `json:"unknown_versions,omitempty" desc:"states that may use it, without saying a version"`
@@ -33,6 +33,7 @@ type usedByOut struct {
 type stateUsing struct {
 	State     string `json:"state"`
 	Workspace string `json:"workspace"`
+	Instance  string `json:"instance,omitempty" desc:"id of an instance, in place of a state"`
 	Uses      string `json:"uses" desc:"source of the module or provider"`
 	Version   string `json:"version,omitempty"`
 	Since     string `json:"since,omitempty"`
@@ -42,7 +43,7 @@ type stateUsing struct {
 }
 
 func newStateUsing(u usage.UsedBy, better string) stateUsing {
-	return stateUsing{cleanLine(u.State, 200), cleanLine(u.Workspace, 100), cleanLine(u.Source, 300), cleanLine(u.Version, 60), u.Since.UTC().Format(time.DateOnly), u.Newest, u.Status, better}
+	return stateUsing{cleanLine(u.State, 200), cleanLine(u.Workspace, 100), cleanLine(u.Instance, 60), cleanLine(u.Source, 300), cleanLine(u.Version, 60), u.Since.UTC().Format(time.DateOnly), u.Newest, u.Status, better}
 }
 
 func showUsers(ctx context.Context, s Source, in usedByIn) (out usedByOut, err error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/internal/usage"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/oci"
@@ -71,14 +72,15 @@ type Hooks struct {
 
 // Mounted is what an extension serves. Nil fields are not served.
 type Mounted struct {
-	API      http.Handler                        // of /api/v1/; limits and counts its requests itself
-	Pages    site.Set                            // below /ui/
-	RunPages func(*states.States) site.Set       // of runs of workspaces, which write states
-	Runs     tfe.Runs                            // of workspaces of execution mode remote
-	Forward  func(own http.Handler) http.Handler // forwards the requests of tfe.v2 and of those pages that only one replica answers
-	Findings func() []web.Finding                // for the doctor
-	Listen   func(url, caFile string) error      // is called with the server's URL before it answers; caFile: of its own CA, or ""
-	Work     func(ctx context.Context)           // background work until ctx ends, which is after the grace period of a shutdown
+	API      http.Handler                                                                                          // of /api/v1/; limits and counts its requests itself
+	Pages    site.Set                                                                                              // below /ui/
+	RunPages func(*states.States) site.Set                                                                         // of runs of workspaces, which write states
+	Runs     tfe.Runs                                                                                              // of workspaces of execution mode remote
+	Forward  func(own http.Handler) http.Handler                                                                   // forwards the requests of tfe.v2 and of those pages that only one replica answers
+	Uses     func(ctx context.Context, g access.Grant, module string) (seen []usage.UsedBy, others int, err error) // for [UsesService]
+	Findings func() []web.Finding                                                                                  // for the doctor
+	Listen   func(url, caFile string) error                                                                        // is called with the server's URL before it answers; caFile: of its own CA, or ""
+	Work     func(ctx context.Context)                                                                             // background work until ctx ends, which is after the grace period of a shutdown
 }
 
 // checkExtension calls Check of the extension and keeps its claim.

@@ -154,6 +154,7 @@ func newFront(o Options) (*Front, error) {
 			return nil, err
 		}
 	}
+	f.uses.Instances = f.mounted.Uses
 	if o.Stores != nil {
 		f.states = httpbackend.New(httpbackend.Options{Open: o.Stores, Logger: o.Logger})
 		f.tfe = f.newTFE()

@@ -31,6 +31,9 @@ type UsesService struct {
 	Hostname string // of this server, in addresses
 	Layout   addr.Layout
 	Guard    *access.Guard
+	// Instances returns the live instances of a module, as far as a caller may see them, and the number of the
+	// others; nil: there are none.
+	Instances func(ctx context.Context, g access.Grant, module string) (seen []usage.UsedBy, others int, err error)
 }
 
 func (s *UsesService) mayReadState(g access.Grant) func(state, workspace string) bool {
@@ -53,6 +56,16 @@ func (s *UsesService) judge(ctx context.Context, g access.Grant) func(usage.Item
 // many others use it.
 func (s *UsesService) Users(ctx context.Context, g access.Grant, q usage.Query) usage.Answer {
 	a := s.Uses.Ask(q, s.mayReadState(g))
+	if s.Instances != nil && q.Kind == addr.KindModule && q.Address() != "" {
+		seen, others, err := s.Instances(ctx, g, q.Address())
+		for i := range seen {
+			if s.Hostname != "" {
+				seen[i].Source = s.Hostname + "/" + seen[i].Source
+			}
+		}
+		a.Complete = a.Complete && err == nil
+		a.AddInstances(q, seen, others)
+	}
 	kinds := []string{addr.KindModule}
 	if q.Kind == addr.KindProvider {
 		kinds = []string{addr.KindProvider, addr.KindMirror}

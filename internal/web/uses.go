@@ -42,13 +42,13 @@ type usesBody struct {
 	Made, Unrecorded bool // what a state is made of, and that it has no record
 	Rows             []useRow
 	site.Pages
-	Versions     []useCount
-	First, Last  site.Timestamp // oldest and newest use
-	Bare, Loose  int            // readable states without a record, and without a version
-	Others       int            // further states, which the caller may not read
-	Some         bool           // there are a few
-	Partial      bool           // not all states were read
-	StatesOfItem int
+	Versions    []useCount
+	First, Last site.Timestamp // oldest and newest use
+	Bare, Loose int            // readable states without a record, and without a version
+	Others      int            // further states, which the caller may not read
+	Some        bool           // there are a few
+	Partial     bool           // not all states were read
+	Users       string         // how many states and instances
 }
 
 type useRow struct {
@@ -83,7 +83,7 @@ func (p *usesPages) showUsers(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	a := p.uses.Users(r.Context(), r.Grant, q)
-	body := usesBody{Bare: a.Bare, Loose: a.Loose, Others: a.Others, Some: a.Some, Partial: !a.Complete, StatesOfItem: a.CountStates()}
+	body := usesBody{Bare: a.Bare, Loose: a.Loose, Others: a.Others, Some: a.Some, Partial: !a.Complete, Users: a.CountUsers()}
 	counts := map[string]int{}
 	for i, u := range a.States {
 		counts[u.Version]++
@@ -108,6 +108,9 @@ func (p *usesPages) fillUses(r *site.Request, body *usesBody, a usage.Answer) {
 	shown, body.Pages = site.OnePage(r, "page", a.States)
 	for _, u := range shown {
 		row := useRow{Link: site.Link{Text: u.State + ", " + u.Workspace, Href: "states/" + site.EscapePath(u.State+"/"+u.Workspace)}, Uses: u.Source, Version: u.Version, Since: p.clock.When(u.Since), By: u.By}
+		if u.Instance != "" {
+			row.Link = site.Link{Text: u.UserName(), Href: "instances/" + site.EscapePath(u.Instance)}
+		}
 		if u.Status != "" {
 			row.Marks = append(row.Marks, site.Mark{Text: u.Status, Kind: "bad"})
 		}

@@ -39,7 +39,7 @@ func TestUses(t *testing.T) {
 		{admin, "used-by?address=net/vpc/aws", http.StatusOK, []string{"shop, default", "other, default", `<meter min="0" max="2" value="1">`, "withdrawn", "newer: 1.1.0", "2 states that you may read"}, []string{"other states"}},
 		{admin, "used-by?address=net/vpc/aws@1.1.0", http.StatusOK, []string{"other, default"}, []string{"shop, default"}},
 		{reader, "used-by?address=net/vpc/aws", http.StatusOK, []string{"shop, default"}, []string{"other, default", "A few other"}},
-		{publisher, "used-by?address=net/vpc/aws", http.StatusOK, []string{"No state that you may read", "A few other states"}, []string{"shop", "other, "}},
+		{publisher, "used-by?address=net/vpc/aws", http.StatusOK, []string{"No state that you may read", "A few other states or instances"}, []string{"shop", "other, "}},
 		{nobody, "used-by?address=net/vpc/aws", http.StatusSeeOther, nil, []string{"shop"}}, {admin, "used-by?address=x@y", http.StatusBadRequest, nil, nil},
 		{reader, "states/shop/default/made-of", http.StatusOK, []string{"okara.example.com/net/vpc/aws"}, []string{"withdrawn", "1.1.0"}}, // it may not read the module
 		{admin, "states/shop/default/made-of", http.StatusOK, []string{"withdrawn", "newer: 1.1.0", "okara state uses ", "/state/shop -w default"}, nil}, {wrong, "states/shop/default/made-of", http.StatusForbidden, nil, []string{"net/vpc"}}, {admin, "states/shop/none/made-of", http.StatusOK, []string{"not recorded"}, nil},
