@@ -107,6 +107,7 @@ func TestBadUsage(t *testing.T) {
 		{"publish module MODULE net/x/aws auto --registry REGISTRY", cli.ExitUsage, "not a git repository", "or specify the version"},
 		{"deprecate net/vpc/aws@1.0.0 --replacement banana --registry REGISTRY", cli.ExitUsage, "is neither a version such as 2.0.0 nor an address", "usage: okara deprecate"},
 		{"sign net/vpc/aws@1.0.0 --cosign-key KEYS/okara-cosign.key --replace --registry REGISTRY", cli.ExitUsage, "it requires --sign-key", "usage: okara sign"},
+		{"publish provider DIR okara.test/acme/dns 1.0.0 --registry REGISTRY", cli.ExitUsage, "must be NAMESPACE/TYPE, without a host", "usage: okara publish provider"},
 		{"login http://REGISTRY", cli.ExitUsage, "has a scheme", "HOST[:PORT]"},
 		{"mirror acme/dns --from ./none --registry REGISTRY", cli.ExitUsage, "folder ./none does not exist", "--help"},
 		{"state import REGISTRY/infra/x s3://bucket/key", cli.ExitUsage, "states cannot be read from s3://", "tofu state pull"},

@@ -54,6 +54,9 @@ func depotStatus(ctx context.Context, reg *cli.Registries, f depotFlags) error {
 	if err != nil {
 		return err
 	}
+	if len(common.Entries)+len(own) == 0 {
+		reg.Note("no depot has published anything here")
+	}
 	if err := reg.PrintResult(knownVersions(common, own), recordText(common, own)); err != nil || len(set.Modules)+len(set.Providers) == 0 {
 		return err
 	}

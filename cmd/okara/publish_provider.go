@@ -58,6 +58,9 @@ other content, 5 denied.`,
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
+			if p.Hostname != "" {
+				return cli.UsageError("provider %q: must be NAMESPACE/TYPE, without a host", args[1])
+			}
 			v, err := addr.ParseVersion(args[2])
 			if err != nil {
 				return cli.UsageError("%w", err)

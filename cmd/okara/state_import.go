@@ -84,10 +84,16 @@ type importResult struct {
 	Present   int    `json:"versions_present"`
 	Written   int    `json:"versions_written"`
 	Serial    uint64 `json:"serial"`
+
+	dryRun bool
 }
 
 func (r importResult) String() string {
-	return fmt.Sprintf("workspace %s: %s found, %d present, %d written, serial %d", r.Workspace, text.Plural(r.Found, "version"), r.Present, r.Written, r.Serial)
+	written := "written"
+	if r.dryRun {
+		written = "would be written"
+	}
+	return fmt.Sprintf("workspace %s: %s found, %d present, %d %s, serial %d", r.Workspace, text.Plural(r.Found, "version"), r.Present, r.Written, written, r.Serial)
 }
 
 func importSources(ctx context.Context, reg *cli.Registries, f *stateFlags, path, ws string, only bool) (map[string][]foreign.Version, error) {
@@ -122,7 +128,7 @@ func importSources(ctx context.Context, reg *cli.Registries, f *stateFlags, path
 }
 
 func importWorkspace(ctx context.Context, a *cli.App, s *statebackend.Store, ws string, versions []foreign.Version) (importResult, error) {
-	r := importResult{Workspace: ws, Found: len(versions), Serial: versions[len(versions)-1].Serial}
+	r := importResult{Workspace: ws, Found: len(versions), Serial: versions[len(versions)-1].Serial, dryRun: a.DryRun}
 	err := s.Hold(ctx, ws, statebackend.NewLockInfo("import", a.UserAgent()), func(l *statebackend.Lock) (err error) {
 		r.Present, r.Written, err = foreign.Import(ctx, l, versions)
 		return err

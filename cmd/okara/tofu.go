@@ -234,7 +234,7 @@ func noteStart(a *cli.App, s bridge.Start) {
 		a.Note("okara: state: oci %s, workspace %s", s.Repository, s.Workspace)
 	}
 	if s.Errored != "" {
-		a.Note("okara: %s contains a state that an earlier run could not store\nhint: compare it with `okara state pull`; if it is newer, store it with `okara state push %s`, then remove the file", s.Errored, s.Errored)
+		a.Note("okara: %s contains a state that an earlier run could not store\nhint: compare it with `okara state diff %s`; if it is newer, store it with `okara state push %s`, then remove the file", s.Errored, s.Errored, s.Errored)
 	}
 }
 

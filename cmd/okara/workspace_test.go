@@ -50,7 +50,7 @@ func TestWorkspaceCommands(t *testing.T) {
 		{"a tag twice", serveToken, []string{"create", "acme/x", "--tag", "a", "--tag", "a=1"}, cli.ExitUsage, "^$", "each KEY once"},
 		{"a tag without a name", serveToken, []string{"create", "acme/x", "--tag", "="}, cli.ExitUsage, "^$", "(?s)must be KEY or KEY=VALUE.*hint: use --tag network"},
 		{"no organization", serveToken, []string{"list", "acme/x"}, cli.ExitUsage, "^$", "name of an organization"},
-		{"one that no state can have", serveToken, []string{"list", "Acme"}, cli.ExitNotFound, "^$", "404"},
+		{"one that no state can have", serveToken, []string{"list", "Acme"}, cli.ExitNotFound, "^$", "not a valid name"},
 		{"set a variable", serveToken, []string{"variable", "set", "acme/net-eu", "region", "eu-1", "--description", "where"}, 0, "^set variable region of workspace acme/net-eu\n$", ""},
 		{"change it", serveToken, []string{"variable", "set", "acme/net-eu", "region", "eu-2"}, 0, "^set variable region", ""},
 		{"from standard input", serveToken, []string{"variable", "set", "acme/net-eu", "TOKEN", "--category", "env"}, 0, "^set variable TOKEN", ""},

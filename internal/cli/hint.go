@@ -62,6 +62,8 @@ func (a *App) classHint(err error) string {
 		return "expected a state file as printed by `tofu state pull` or `okara state pull`"
 	case hasType[*depot.UnpublishedError](err):
 		return "`okara list` shows what is published; a module has three parts, NAMESPACE/NAME/SYSTEM, a provider two"
+	case strings.Contains(err.Error(), "signed by an unknown key"):
+		return "name the key that you trust with --openpgp-key FILE, of a cosign signature with --cosign-key FILE"
 	case errors.Is(err, scan.ErrMissing):
 		return "install Trivy from https://trivy.dev, or specify another scanner with --scanner"
 	case errors.Is(err, client.ErrNoServer):

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -39,7 +40,7 @@ func PlainReason(err error) string {
 		_, host, _ = strings.Cut(host, "://")
 		say(e, "repository "+host+"/"+path+" not found")
 	}
-	if e, ok := errors.AsType[*client.Error](err); ok && e.Text != "" && (e.Status == http.StatusConflict || e.Status == http.StatusUnprocessableEntity) {
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Text != "" && e.Text != unknownPath && slices.Contains([]int{http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity}, e.Status) {
 		say(e, e.Text)
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok {
@@ -55,8 +56,14 @@ func PlainReason(err error) string {
 	if before, ok := strings.CutSuffix(reason, ": "+oci.ErrNotFound.Error()); ok && (strings.Contains(" "+before, " no ") || strings.Contains(before, "nothing ") || strings.Contains(before, "withdrawn")) {
 		reason = before
 	}
+	if before, after, ok := strings.Cut(reason, ": "); ok && strings.HasPrefix(after, before+": ") { // the server said it, too
+		reason = after
+	}
 	return reason
 }
+
+// unknownPath is what a server says of a path that it does not serve: another server or program is meant.
+const unknownPath = "unknown path"
 
 func plainPath(e *fs.PathError) string {
 	dir, name := filepath.Split(e.Path)
