@@ -4,6 +4,7 @@ package chart_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -12,9 +13,11 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -276,6 +279,13 @@ func (r *runs) uninstall() {
 	r.must(err)
 	kinds := must.Get(chart.Parse(string(crds)))(r.t)
 	_, page, _ := strings.Cut(string(src), "## Uninstall")
+	before, _, _ := strings.Cut(page, "helm uninstall okara")
+	for _, k := range kinds {
+		version := must.Get(json.Marshal(k.Object["spec"]))(r.t)
+		if name := k.GetName(); strings.Contains(string(version), `"deletionPolicy":`) && !slices.Contains(strings.FieldsFunc(before, isSeparator), name) {
+			r.t.Errorf("the operator holds %s: the page deletes none before the operator", name)
+		}
+	}
 	did := 0
 	for line := range strings.Lines(page) {
 		words := strings.Fields(line)
@@ -286,8 +296,9 @@ func (r *runs) uninstall() {
 		case strings.HasPrefix(line, "kubectl delete -f charts/okara/crds.yaml"):
 			r.must(deleteObjects(ctx, cluster.Admin(r.t), kinds))
 			r.until("the kinds are gone", func() (bool, any) {
-				err := r.admin.Get(ctx, client.ObjectKeyFromObject(kinds[0]), kinds[0])
-				return apierrors.IsNotFound(err), err
+				left := &apiextensions.CustomResourceDefinitionList{}
+				r.must(r.admin.List(ctx, left))
+				return !slices.ContainsFunc(left.Items, func(k apiextensions.CustomResourceDefinition) bool { return k.Spec.Group == v1alpha1.Group }), nil
 			})
 		case strings.HasPrefix(line, "kubectl delete namespace "):
 			r.must(r.admin.Delete(ctx, home, client.DryRunAll))
@@ -300,8 +311,10 @@ func (r *runs) uninstall() {
 		}
 		did++
 	}
-	must.Equal(r.t, "commands of the page were run", did, 8)
+	must.Equal(r.t, "commands of the page were run", did, 9)
 }
+
+func isSeparator(c rune) bool { return unicode.IsSpace(c) || c == ',' }
 
 // deleteAll deletes all objects of a kind, and waits until they are gone.
 func (r *runs) deleteAll(resource string) {

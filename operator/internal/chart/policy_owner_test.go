@@ -161,6 +161,8 @@ func (s *site) deletionOfData() {
 			return refusedBy(last, policy) || o == client.Object(release) && refusedBy(last, "okara-data-kinds"), nil
 		}); err != nil {
 			s.t.Errorf("%s: %v", what, last)
+		} else if !strings.Contains(last.Error(), "delete them first") && !strings.Contains(last.Error(), "delete Templates and Instances first") {
+			s.t.Errorf("%s: the refusal does not say what to do first: %v", what, last)
 		}
 	}
 	s.allows("another kind", client.IgnoreNotFound(s.admin.Delete(ctx, crd("depots.okara.dev"), dry)))
