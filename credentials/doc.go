@@ -51,7 +51,8 @@
 //
 // The environment of CI systems has GITHUB_TOKEN for ghcr.io; CI_REGISTRY_USER and
 // CI_REGISTRY_PASSWORD, or CI_JOB_TOKEN, for the host of CI_REGISTRY. These are defaults, although
-// they name a host: a token that happens to be exported must not beat a login.
+// they name a host: a token that happens to be exported must not beat a login. So is the identity of
+// a workload at the registries of its cloud, if Options.Identity is set.
 //
 // # Refusals
 //

@@ -75,6 +75,9 @@ func (f finding) reason() string {
 	case f.chosen:
 		return "the most specific match, from the first source with one"
 	case errors.Is(f.err, errNoEntry):
+		if f.entry.ident {
+			return "this program has no identity in that cloud"
+		}
 		return "the helper has no entry for this registry"
 	case f.err != nil:
 		return "skipped: " + f.err.Error()
@@ -84,7 +87,7 @@ func (f finding) reason() string {
 		return "has no credentials"
 	case f.match == matchNone:
 		return "is for another registry or repository"
-	case f.entry.helper != "":
+	case f.entry.helper != "" || f.entry.ident:
 		return "not queried: a better match exists"
 	}
 	return "a better match exists"

@@ -45,7 +45,8 @@ type Options struct {
 	Getenv        func(string) string // nil: os.Getenv
 	Home          string              // "": from the environment; if there is none, files in it are not read
 	GOOS          string              // "": runtime.GOOS
-	HelperTimeout time.Duration       // 0: DefaultHelperTimeout
+	HelperTimeout time.Duration       // 0: DefaultHelperTimeout; also of Identity
+	Identity      Identity            // for registries of clouds, if nothing else is configured; nil: none
 	Logger        *slog.Logger        // warns of skipped sources; nil: no log
 	Now           func() time.Time    // nil: time.Now
 }
@@ -72,9 +73,10 @@ type refusal struct {
 	cred oci.Credential
 }
 
+// question is for a helper; "": for the workload's identity.
 type question struct{ helper, host string }
 
-// answer is the helper's answer: a credential, errNoEntry or a failure.
+// answer is the answer: a credential, errNoEntry or a failure.
 type answer struct {
 	cred    oci.Credential
 	err     error
@@ -192,7 +194,7 @@ func (r *Resolver) resolve(ctx context.Context, t key) ([]finding, error) {
 		if f.match == matchNone {
 			break // the rest does not match either
 		}
-		if f.entry.helper != "" {
+		if f.entry.helper != "" || f.entry.ident {
 			if err := r.askFor(ctx, f, t.host); err != nil {
 				return nil, err
 			}
@@ -241,7 +243,7 @@ func (r *Resolver) sourcesFor(host string) []source {
 	r.mu.Unlock()
 	list = append([]source{tokenVariables(r.o.Getenv, host)}, list...)
 	if ambient {
-		list = append(list, r.cloudSource(host))
+		list = append(append(list, r.cloudSource(host)), r.identitySources(host)...)
 	}
 	slices.SortStableFunc(list, func(a, b source) int { return cmp.Compare(a.class, b.class) })
 	return list
@@ -273,9 +275,13 @@ func (r *Resolver) askHelper(ctx context.Context, q question) (answer, error) {
 	detached := context.WithoutCancel(ctx)
 	ch := r.flight.DoChan(q.helper+" "+q.host, func() (any, error) {
 		var a answer
-		a.cred, a.err = r.program(q.helper).getCredential(detached, q.host)
+		if q.helper == "" {
+			a = r.askIdentity(detached, q.host)
+		} else {
+			a.cred, a.err = r.program(q.helper).getCredential(detached, q.host)
+			a.expires = readExpiry(a.cred)
+		}
 		a.at = r.o.Now()
-		a.expires = readExpiry(a.cred)
 		r.mu.Lock()
 		r.answers[q] = a
 		r.mu.Unlock()

@@ -31,6 +31,7 @@ type entry struct {
 	weak   bool // matches its host as a default only
 	cred   oci.Credential
 	helper string
+	ident  bool   // the workload's own login
 	token  string // as written in a credentials block or TF_TOKEN_... variable, for services
 }
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/pem"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
@@ -179,4 +180,17 @@ func TestPassThroughServesTools(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestExplainWorkload logs in as a pod of GKE, whose metadata server is on loopback here.
+func TestExplainWorkload(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"access_token": "`+testSecret+`", "expires_in": 3599, "token_type": "Bearer"}`)
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("GCE_METADATA_HOST", server.Listener.Addr().String())
+	out := newPerson(t).mustOkara("auth", "explain", "europe-docker.pkg.dev/acme/net", "--offline")
+	if !strings.Contains(out, "->  default  workload identity") || !strings.Contains(out, "password oauth2accesstoken") || strings.Contains(out, testSecret) {
+		t.Errorf("explained as %s", out)
+	}
 }

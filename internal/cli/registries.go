@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cloudlogin"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/oci"
@@ -140,7 +141,12 @@ func credentialName(c credentials.Candidate) string {
 // once.
 func (reg *Registries) Credentials() *credentials.Resolver {
 	if reg.resolver == nil {
-		reg.resolver = credentials.New(credentials.Options{Explicit: credentials.Given(reg.Named(), reg.Getenv), Getenv: reg.Getenv, Logger: reg.WarnLogger()})
+		reg.resolver = credentials.New(credentials.Options{
+			Explicit: credentials.Given(reg.Named(), reg.Getenv), Getenv: reg.Getenv, Logger: reg.WarnLogger(),
+			Identity: cloudlogin.New(func() (http.RoundTripper, error) { // clouds are always verified
+				return httpserve.Transport(httpserve.TransportOptions{CAFile: reg.caFile})
+			}),
+		})
 	}
 	return reg.resolver
 }

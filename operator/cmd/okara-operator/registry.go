@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/buildinfo"
+	"github.com/seed-141914ff/okara/internal/cloudlogin"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/supply"
@@ -134,7 +135,9 @@ func (s *registrySite) newReach(log *slog.Logger) (*reach, error) {
 	if err != nil {
 		return nil, &usageError{err}
 	}
-	own := credentials.New(credentials.Options{Getenv: os.Getenv, Logger: log})
+	own := credentials.New(credentials.Options{
+		Getenv: os.Getenv, Logger: log, Identity: cloudlogin.New(func() (http.RoundTripper, error) { return transport, nil }),
+	})
 	c, err := oci.New(host, oci.Options{
 		Credential: own.Credential, Rejected: own.Rejected, Transport: transport, PlainHTTP: s.plainHTTP, UserAgent: userAgent(), Logger: log,
 		TagParts: tagParts, Retry: newRetry(),

@@ -31,6 +31,7 @@ var pages = []page{
 		"kubectl apply -f okara.yaml": (*site).imported,
 	}},
 	{name: "kubernetes-scan.md"},
+	{name: "kubernetes-clouds.md"}, // a test of the chart renders its values
 	{name: "portal-kubernetes.md", before: (*site).beforePortal, at: map[string]func(*site, *testing.T){
 		"apiVersion: okara.dev/v1alpha1": (*site).withRuns,
 	}},
