@@ -36,6 +36,7 @@ type moduleVersionList struct {
 type moduleVersionEntry struct {
 	Version     addr.Version `json:"version"`
 	PublishedAt string       `json:"published_at,omitempty"`
+	Deprecated  string       `json:"deprecated,omitempty"` // why; tools ignore it, okara tofu prints it
 }
 
 // serveVersions lists every version, also editions: clients select a pre-release only by an exact
@@ -50,7 +51,11 @@ func (m *modules) serveVersions(w http.ResponseWriter, r call[addr.Module]) erro
 	a, err := encodedOnce(&l.Derived, form, 0, func() (any, error) {
 		list := moduleVersionList{Versions: make([]moduleVersionEntry, 0, len(l.Listed))}
 		for _, v := range l.Listed {
-			list.Versions = append(list.Versions, moduleVersionEntry{v, publishedAt(l.Listing.Published(v, nil))})
+			e := moduleVersionEntry{Version: v, PublishedAt: publishedAt(l.Listing.Published(v, nil))}
+			if s := l.Listing.Status(v); s.Deprecated != nil {
+				e.Deprecated = "deprecated" + s.Deprecated.Because()
+			}
+			list.Versions = append(list.Versions, e)
 		}
 		// Update bots look for release notes there. This reads only the version most likely
 		// requested next, and its failure does not fail the request.

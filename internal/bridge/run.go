@@ -159,6 +159,9 @@ func (o Options) serveCommand(ctx context.Context) (res Result, err error) {
 	res.Failures = append(failures.listErrors(), facade.Refused()...)
 	if o.whole && record != nil && res.Code == 0 && err == nil && ctx.Err() == nil {
 		res.Behind = facade.RecordApplied(ctx, usage.Unchanged(record))
+		if said := findMarked(backendblock.DataDir(o.Config.Dir, o.Getenv), record); said != "" && o.Warn != nil {
+			o.Warn(said)
+		}
 	}
 	res.Behind = append(res.Behind, o.replicate(ctx, facade.Written())...)
 	return res, errors.Join(err, served, facade.Close())

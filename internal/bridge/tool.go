@@ -102,8 +102,9 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 		}
 	}
 	release, selecting := func() error { return nil }, false
+	var said marks
 	if installsModules(line.Command) && !line.Upgrade && !help {
-		if release, selecting, err = o.selectModules(ctx, line.Dir, tool.Terraform); err != nil {
+		if release, selecting, err = o.selectModules(ctx, line.Dir, tool.Terraform, &said); err != nil {
 			return Result{}, err
 		}
 	}
@@ -114,6 +115,9 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 	}
 	if err == nil {
 		initialized(res.Code)
+	}
+	if err == nil && res.Code == 0 && selecting {
+		err = said.save(dataDir)
 	}
 	if err == nil && res.Code == 0 && o.Config.Declared && line.Command == "init" {
 		err = errors.Join(saveSettings(line.Dir, o.Getenv, o.Config.Settings), saveEvaluated(o.Config, dataDir))
@@ -135,7 +139,7 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 
 // selectModules makes the tool select the versions of the lock of modules, if there is one. Where that
 // cannot be, the lock is only compared afterwards.
-func (o *Options) selectModules(ctx context.Context, dir string, terraform bool) (release func() error, selecting bool, err error) {
+func (o *Options) selectModules(ctx context.Context, dir string, terraform bool, said *marks) (release func() error, selecting bool, err error) {
 	release = func() error { return nil }
 	lock, err := modulelock.Read(dir)
 	if lock == nil || err != nil {
@@ -149,7 +153,7 @@ func (o *Options) selectModules(ctx context.Context, dir string, terraform bool)
 	var skipped []error
 	config, err := modulelock.ReadConfig(credentials.CLIFiles(o.Getenv, terraform))
 	if err == nil {
-		config, skipped, stop, err = lock.Select(ctx, nil, config)
+		config, skipped, stop, err = lock.Select(ctx, nil, config, said.add)
 	}
 	if err != nil {
 		skipped = append(skipped, err)

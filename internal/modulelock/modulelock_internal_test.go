@@ -215,7 +215,7 @@ func TestSelect(t *testing.T) {
 	lock := &File{Packages: []Package{{Source: host + "/net/vpc/aws", Version: "5.1.0", Hashes: []string{"h1:x"}}, {Source: "silent.invalid/net/vpc/aws", Version: "1.0.0", Hashes: []string{"h1:x"}}}}
 	config := []string{filepath.Join(home, "d/login.json"), filepath.Join(home, "tofurc"), filepath.Join(home, "none")}
 	user := must.Get(ReadConfig(config))(t)
-	extended, skipped, stop, err := lock.Select(t.Context(), nil, user)
+	extended, skipped, stop, err := lock.Select(t.Context(), nil, user, nil)
 	must.Succeed(t, err)
 	defer func() { must.Succeed(t, stop()) }()
 	if len(skipped) != 1 {

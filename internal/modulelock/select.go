@@ -42,6 +42,7 @@ type selection struct {
 	lock   *File
 	hosts  map[string]map[string]*url.URL // their services
 	client *http.Client
+	note   func(source, version, why string)
 }
 
 // ReadConfig returns the CLI configuration of some files, those that win first.
@@ -63,10 +64,11 @@ func ReadConfig(names []string) (text []byte, err error) {
 }
 
 // Select starts a selection. It returns the CLI configuration text for it, with other services of the
-// registries' hosts, nil if there is nothing to select, and the hosts that are left out.
-func (f *File) Select(ctx context.Context, via http.RoundTripper, text []byte) (config []byte, skipped []error, stop func() error, err error) {
+// registries' hosts, nil if there is nothing to select, and the hosts that are left out. note is called, also at
+// once, with what a list of versions says against a locked one, "" for nothing, if init reads it; nil: it is not.
+func (f *File) Select(ctx context.Context, via http.RoundTripper, text []byte, note func(source, version, why string)) (config []byte, skipped []error, stop func() error, err error) {
 	stop = func() error { return nil }
-	s := &selection{lock: f, hosts: map[string]map[string]*url.URL{}, client: &http.Client{Transport: via, Timeout: registryWait}}
+	s := &selection{lock: f, hosts: map[string]map[string]*url.URL{}, client: &http.Client{Transport: via, Timeout: registryWait}, note: note}
 	user, diags := syntax.ParseBody(text, "CLI configuration")
 	if diags.HasErrors() && bytes.Contains(bytes.ToLower(text), []byte("host")) {
 		return nil, nil, stop, fmt.Errorf("the CLI configuration cannot be extended: %w", syntax.Wrong(diags))
@@ -281,8 +283,14 @@ func (s *selection) cutVersions(source string, list []byte) ([]byte, error) {
 	}
 	for i := range answer.Modules {
 		answer.Modules[i].Versions = slices.DeleteFunc(answer.Modules[i].Versions, func(raw json.RawMessage) bool {
-			var v struct{ Version string }
-			return json.Unmarshal(raw, &v) != nil || !slices.Contains(locked, canonicalVersion(v.Version))
+			var v struct{ Version, Deprecated string }
+			if json.Unmarshal(raw, &v) != nil || !slices.Contains(locked, canonicalVersion(v.Version)) {
+				return true
+			}
+			if s.note != nil {
+				s.note(source, canonicalVersion(v.Version), v.Deprecated)
+			}
+			return false
 		})
 	}
 	return json.Marshal(answer)

@@ -73,7 +73,7 @@ func initSelected(ctx context.Context, c *child, lock *modulelock.File, init fun
 	}
 	asking, cancel := c.stop.context(ctx)
 	defer cancel()
-	selecting, skipped, stop, err := lock.Select(asking, transport, []byte(config))
+	selecting, skipped, stop, err := lock.Select(asking, transport, []byte(config), nil)
 	if err != nil {
 		return err
 	}
