@@ -47,9 +47,10 @@ requires --token-file, --anonymous-read, --anonymous-write or --pass-through.
 Tokens, rules and the keys of links are reloaded when their files change, and on SIGHUP.
 Everything else takes effect at the next start.
 
---demo starts a server for trying out okara, on a loopback address: sample modules, a
-provider, states and templates, and two users with a token each. All of it is deleted
-when the server stops. If tofu or terraform is installed, the templates can be launched.
+--demo starts a server for trying out okara: sample modules, a provider, states and
+templates, and two users whose tokens it prints. Without a token nothing can be read or
+changed. All of it is deleted when the server stops. If tofu or terraform is installed,
+the templates can be launched; with --listen beyond loopback, only in a sandbox.
 
 The file of --config has these settings and more: rules for tokens of CI systems
 and users, the layout of the registry, and github blocks, which publish modules
@@ -60,7 +61,8 @@ const serveExample = `  okara serve
   okara serve --tls-self-signed --registry registry.example.com/platform
   okara serve --config okara.hcl
   okara serve --config okara.hcl --check
-  okara serve --demo`
+  okara serve --demo
+  okara serve --demo --listen :8080   # in a container`
 
 func newServe(up *upstreams) *cobra.Command {
 	var config string
@@ -96,7 +98,7 @@ func newServe(up *upstreams) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&config, "config", "", "HCL `FILE` with these settings and the access rules")
 	cmd.Flags().BoolVar(&check, "check", false, "check the settings and the files that they name, and exit")
-	cmd.Flags().BoolVar(&demo, "demo", false, "serve samples on a loopback address, and keep nothing")
+	cmd.Flags().BoolVar(&demo, "demo", false, "serve sample data, and keep nothing")
 	addServeFlags(cmd.Flags(), server.Defaults())
 	return cmd
 }
@@ -122,7 +124,17 @@ func serveDemo(ctx context.Context, up *upstreams, given *pflag.FlagSet) error {
 		return err
 	}
 	defer func() { _ = done() }()
+	listen, err := given.GetString("listen")
+	if err != nil {
+		return err
+	}
 	o := sampleOptions(ctx, up)
+	if host, _, err := net.SplitHostPort(listen); err == nil && !netaddr.IsLoopback(host) {
+		up.reg.Note("warning: other machines can reach the demo, over http; they can do nothing without one of its tokens")
+		if o.Isolation == "none" {
+			o = sample.Options{}
+		}
+	}
 	demo, err := sample.Write(dir, o)
 	if err != nil {
 		return err
@@ -131,9 +143,6 @@ func serveDemo(ctx context.Context, up *upstreams, given *pflag.FlagSet) error {
 	s, err := read()
 	if err != nil {
 		return err
-	}
-	if host, _, err := net.SplitHostPort(s.Listen); err != nil || !netaddr.IsLoopback(host) {
-		return cli.UsageError("--demo serves on a loopback address only, such as --listen 127.0.0.1:8080")
 	}
 	env, err := serveEnv(up, s)
 	if err != nil {

@@ -5,6 +5,13 @@
 # compares what there was with what there is. Loopback only; it ends what it started and leaves nothing.
 # OKARA_OLD is the program to upgrade from; without it okara is "upgraded" to itself.
 set -eu
+# As root in a mount namespace of its own, so that the registry can have a small disk.
+if [ -z "${RUN_SH_DISK:-}" ]; then
+	RUN_SH_DISK=none
+	[ "$(id -u)" != 0 ] || ! unshare -m true 2>/dev/null || RUN_SH_DISK=own
+	export RUN_SH_DISK
+	[ $RUN_SH_DISK = none ] || exec unshare -m sh "$0"
+fi
 here=$(cd "$(dirname "$0")" && pwd)
 new=$(command -v okara)
 old=${OKARA_OLD:-$new}
@@ -41,12 +48,14 @@ finish() {
 clean() {
 	code=$?
 	trap - EXIT INT TERM
-	rm -f hold
+	rm -f hold data/filler
 	for name in apply writes a b full registry front issuer; do finish "$name"; done
 	for file in */runs/*/*/process.json; do # runs of instances outlive their server
 		pid=$(jq .pid "$file" 2>/dev/null) && [ "$(cut -d ' ' -f 22 "/proc/$pid/stat" 2>/dev/null)" = "$(jq .start "$file")" ] && kill "$pid"
 	done
-	cd / && rm -rf "$work"
+	cd /
+	[ $RUN_SH_DISK = none ] || umount "$work/data" 2>/dev/null || true
+	rm -rf "$work"
 	exit "$code"
 }
 trap clean EXIT
@@ -115,7 +124,7 @@ start_registry() {
 replica() {
 	port=$a metrics=$metrics_a
 	[ "$1" = a ] || port=$b metrics=$metrics_b
-	sed "s/LISTEN/$port/; s/METRICS/$metrics/; s/FRONT/$front/; s/REGISTRY/$registry/; s/ISSUER/$issuer/; s/NAME/$1/" "$here/okara.hcl" >"$1.hcl"
+	sed "s/LISTEN/$port/; s/METRICS/$metrics/; s/FRONT/$front/; s/REGISTRY/$registry/; s/ISSUER/$issuer/; s/NAME/$1/; s/\"keys.archive.key\"/$archive_keys/" "$here/okara.hcl" >"$1.hcl"
 	mkdir -p "$1"
 	begin "$1" "${2:-$new}" serve --config "$1.hcl"
 	wait_for curl -sS --fail "--cacert" tls/ca.pem "https://127.0.0.1:$port/readyz"
@@ -132,7 +141,7 @@ inventory() {
 		for repo in $(registry_api "https://127.0.0.1:$registry/v2/_catalog?n=1000" | jq -r '.repositories[]'); do
 			for tag in $(registry_api "https://127.0.0.1:$registry/v2/$repo/tags/list" | jq -r '.tags[]?'); do
 				case $repo:$tag in
-				*/modules/*:[0-9]* | */state/*:state-* | */templates/*) ;;
+				*/modules/*:[0-9]* | */state/*:state-*-[0-9]* | */templates/*) ;;
 				*) continue ;;
 				esac
 				echo "$repo:$tag $(registry_api -I -H 'Accept: application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json' \
@@ -140,13 +149,15 @@ inventory() {
 			done
 		done
 		for module in acme/greeting/any acme/spare/any; do
-			ci list "$module" --json | jq -c --arg m "$module" '{$m, versions: [.versions[] | {version, digest}]}'
+			ci list "$module" --json | jq -c --arg m "$module" '.[] | {$m, version, published_at, yanked, message}'
 		done
 		for state in acme/shop mail/prod; do
-			OKARA_STATE_KEYS=$(cat keys/list) "$new" state history "127.0.0.1:$registry/platform/state/${state%/*}" -w "${state#*/}" --json | jq -c '.versions[] | {version, serial, digest}'
+			OKARA_STATE_KEYS=$(cat keys/list) "$new" state history "127.0.0.1:$registry/platform/state/${state%/*}" -w "${state#*/}" --json | jq -c --arg s "$state" '.versions[] | {$s, version, serial, digest}'
+			"$new" state locks "127.0.0.1:$registry/platform/state/${state%/*}" --json | jq -r '.. | objects | .id // empty | "lock " + .'
 		done
-		anna instance list --json | jq -c '.instances[] | {id, template, owner, outputs}'
-	} | LC_ALL=C sort >"$1"
+		anna instance list --json | jq -c '.instances[] | {id, template, owner, created}'
+	} >unsorted
+	LC_ALL=C sort unsorted >"$1"
 	[ "$(wc -l <"$1")" -gt "${2:-5}" ] || fail "$(cat "$1")"
 }
 # nothing_lost BEFORE: everything that was there is there
@@ -154,7 +165,7 @@ nothing_lost() {
 	inventory now
 	lost=$(LC_ALL=C comm -23 "$1" now)
 	[ -z "$lost" ] || fail "lost since $1: $lost"
-	printf '   nothing lost: %s entries, now %s\n' "$(wc -l <"$1")" "$(wc -l <now)"
+	printf '   nothing lost: %s entries, now %s; %s locks, %s instances\n' "$(wc -l <"$1")" "$(wc -l <now)" "$(grep -c '^lock ' now)" "$(grep -c '"template"' now)"
 }
 
 step "install: a CA, certificates, keys, tokens, an issuer"
@@ -163,7 +174,9 @@ $(ports)
 P
 url=https://127.0.0.1:$front
 umask 077
-mkdir tls keys issuer docker templates
+mkdir tls keys issuer docker templates data
+archive_keys='"keys\/archive.key"'
+[ $RUN_SH_DISK = none ] || mount -t tmpfs -o size=64m tmpfs data
 openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=example-ca -keyout tls/ca.key -out tls/ca.pem 2>/dev/null
 certificate registry
 certificate okara
@@ -171,7 +184,7 @@ for key in archive session state; do openssl rand -hex 32 >keys/$key.key; done
 echo "$work/keys/state.key" >keys/list
 OKARA_STATE_KEYS=$work/keys/state.key
 export OKARA_STATE_KEYS
-"$old" admin token new ci 'publish:module:acme/**' 'write:state:**' 'admin:*:**' --token-file tokens --write ci.token
+"$old" admin token new ci 'publish:module:acme/**' 'write:state:**' 'admin:*:**' 'approve:instance:**' --token-file tokens --write ci.token
 mkdir -p issuer/.well-known
 printf '{"issuer":"http://127.0.0.1:%s","jwks_uri":"http://127.0.0.1:%s/keys"}' "$issuer" "$issuer" >issuer/.well-known/openid-configuration
 signing_key one
@@ -179,7 +192,8 @@ cp "$here"/templates/* templates
 for folder in greeting shop mail; do
 	mkdir "$folder" && sed "s/FRONT/$front/" "$here/$folder/main.tf" >"$folder/main.tf"
 done
-printf 'credentials "127.0.0.1:%s" {\n  token = "%s"\n}\n' "$front" "$(cat ci.token)" >cli.tfrc
+credentials() { printf 'credentials "127.0.0.1:%s" {\n  token = "%s"\n}\n' "$front" "$(cat ci.token)" >cli.tfrc; }
+credentials
 printf 'okara:%s\n' "$(perl -e 'print crypt("secret", q($2y$05$) . "abcdefghijklmnopqrstuu")')" >htpasswd
 sed "s/REGISTRY/$registry/; s|DATA|$work/data|" "$here/registry.yml" >registry.yml
 begin issuer python3 -m http.server "$issuer" --bind 127.0.0.1 --directory issuer
@@ -237,21 +251,10 @@ rm apply.pid
 for folder in shop mail; do (cd "$folder" && tofu apply -auto-approve -no-color) >"$folder.log" 2>&1 || fail "$folder"; done
 anna instance update "$alive" -p name=upgraded --wait
 OKARA_TOKEN=$(cat ci.token) OKARA_SERVER=$url "$new" instance list >/dev/null || fail "the token of CI"
-anna instance extend "$alive" || true
-anna instance show "$asked"
+ci instance approve "$asked" --yes
+anna instance wait "$asked"
 "$new" bundle load before.tar --registry "127.0.0.1:$registry/loaded"
 inventory before
-
-step "one replica lost: the leading one is killed while it launches"
-leader=a
-lead "$metrics_a" || leader=b
-launched=$(anna instance create sandbox/greeting -p name=lost --json | jq -r .id)
-finish "$leader" KILL
-anna instance wait "$launched"
-wait_for one_leads
-anna instance outputs "$launched"
-replica "$leader"
-nothing_lost before
 
 step "renew the certificate of the replicas, and that of the registry"
 was=$(serial "$a")
@@ -264,22 +267,35 @@ finish registry
 start_registry
 nothing_lost before
 
+step "the disk of the registry is full"
+if [ $RUN_SH_DISK = none ]; then
+	echo "   not done: only root can give the registry a small disk"
+else
+	cat /dev/zero >data/filler 2>/dev/null || df -k data | tail -n 1
+	if (cd mail && tofu apply -auto-approve -no-color) >mail.log 2>&1; then fail "an apply on a full disk"; fi
+	grep 'rror' mail.log | head -n 3
+	rm data/filler
+	(cd mail && tofu apply -auto-approve -no-color) >mail.log 2>&1 || fail "mail after the disk has room"
+	nothing_lost before
+fi
+
 step "change keys: of states, of links, of the issuer, of the job"
 openssl rand -hex 32 >keys/next.key
-echo "$work/keys/next.key,$work/keys/state.key" >keys/list
+echo "$work/keys/next.key $work/keys/state.key" >keys/list
 OKARA_STATE_KEYS=$(cat keys/list)
-{ openssl rand -hex 32 >keys/archive.new && cat keys/archive.new keys/archive.key; } >/dev/null
-mv keys/archive.new keys/archive-2.key
-sed -i.bak 's|"keys/archive.key"|"keys/archive-2.key", "keys/archive.key"|' a.hcl
+mv keys/archive.key keys/archive-1.key
+openssl rand -hex 32 >keys/archive.key
+archive_keys='"keys\/archive.key", "keys\/archive-1.key"'
 replace a
 replace b
 for state in acme/shop mail/prod; do
 	"$new" state rekey "127.0.0.1:$registry/platform/state/${state%/*}" -w "${state#*/}" --all-versions --new-key keys/next.key --key keys/state.key
 done
 signing_key two
-"$new" admin token new ci2 'publish:module:acme/**' 'write:state:**' 'admin:*:**' --token-file tokens --write ci.new
+"$new" admin token new ci2 'publish:module:acme/**' 'write:state:**' 'admin:*:**' 'approve:instance:**' --token-file tokens --write ci.new
 "$new" admin token revoke ci --token-file tokens
 mv ci.new ci.token
+credentials
 TF_HTTP_PASSWORD=$(cat ci.token)
 wait_for api "$url/v1/modules/acme/greeting/any/versions"
 wait_for anna instance list
@@ -296,15 +312,25 @@ step "restore into an empty registry"
 finish a
 finish b
 finish registry
-mv data lost
+find data -mindepth 1 -delete
 tar -xf backup.tar
 start_registry
 replica a
 replica b
 nothing_lost before
 wait_for one_leads
-anna instance destroy "$launched" --wait --yes
+anna instance destroy "$alive" --wait --yes
 (cd shop && tofu plan -no-color) >shop.log 2>&1 || fail shop
+
+step "one replica lost: the leading one is killed while it launches"
+leader=a
+lead "$metrics_a" || leader=b
+launched=$(anna instance create sandbox/greeting -p name=lost --json | jq -r .id)
+finish "$leader" KILL
+anna instance wait "$launched"
+wait_for one_leads
+anna instance outputs "$launched"
+replica "$leader"
 
 step "alerts"
 curl -sS "http://127.0.0.1:$metrics_a/metrics" >metrics

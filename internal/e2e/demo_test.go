@@ -85,6 +85,32 @@ func TestServeDemoEndsRuns(t *testing.T) {
 	d.end()
 }
 
+// TestServeDemoContainer runs the demo as a container would: another user, a root that cannot be written, a
+// network of its own. Without one of the tokens that it prints nothing is read or changed.
+func TestServeDemoContainer(t *testing.T) {
+	if !hasTools("bwrap", "curl") {
+		t.Skip("bwrap is the container here, and curl its client")
+	}
+	set := must(findTools())(t)
+	const script = `"$1" serve --demo --json --listen :8080 >/tmp/out 2>/tmp/notes &
+for n in $(seq 300); do [ ! -s /tmp/out ] || break; sleep 0.1; done
+ask() { curl -sS -o /dev/null -w '%{http_code} ' "$@"; }
+for path in v1/modules/acme/network/any/versions v2/ state/shop/default api/v1/search?q=network; do ask http://localhost:8080/$path; done
+ask -X POST http://localhost:8080/v2/modules/acme/network/any/blobs/uploads/
+ask -X LOCK -d '{"ID":"x"}' http://localhost:8080/state/shop/default
+ask -H "Authorization: Bearer $(sed -n 's/.*"token": "\(.*\)".*/\1/p' /tmp/out | tail -n 1)" http://localhost:8080/api/v1/search?q=network
+grep -o 'other machines can reach the demo' /tmp/notes
+kill $!
+wait`
+	cmd := exec.Command("bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp",
+		"--ro-bind", set.okara, "/tmp/okara", "--uid", "65532", "--gid", "65532", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin",
+		"sh", "-c", script, "sh", "/tmp/okara")
+	out, err := cmd.CombinedOutput()
+	if got := string(out); err != nil || got != "401 401 401 401 401 401 200 other machines can reach the demo\n" {
+		t.Errorf("%v: %s", err, got)
+	}
+}
+
 // demo is a sample server with a separate folder for temporary files.
 type demo struct {
 	t      *testing.T

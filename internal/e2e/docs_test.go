@@ -89,7 +89,7 @@ func (s tools) runPage(t *testing.T, page, from string, words *strings.Replacer)
 		}
 	}
 	succeed(t, os.WriteFile(filepath.Join(home, "xdg-open"), []byte(browser), 0o755))
-	path := strings.Join([]string{home, filepath.Dir(s.okara), filepath.Dir(s.tofu), filepath.Dir(s.jq), os.Getenv("PATH"), filepath.Join(s.root, ".cache", "bin"), os.Getenv(renovateVar) + "/node_modules/.bin"}, string(os.PathListSeparator))
+	path := strings.Join([]string{home, filepath.Dir(s.okara), filepath.Dir(s.tofu), filepath.Dir(s.jq), filepath.Dir(s.registry), os.Getenv("PATH"), filepath.Join(s.root, ".cache", "bin"), os.Getenv(renovateVar) + "/node_modules/.bin"}, string(os.PathListSeparator))
 	script, see, served := "", "", false
 	for _, b := range block.FindAllStringSubmatch(page, -1) {
 		text := local(b[3])

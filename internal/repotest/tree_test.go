@@ -64,9 +64,10 @@ func TestChangelog(t *testing.T) {
 func TestVersion(t *testing.T) {
 	number := strings.TrimSpace(string(read(t, "internal/buildinfo/VERSION")))
 	for name, line := range map[string]string{
-		"charts/okara/Chart.yaml": "\nversion: " + number + "\nappVersion: " + number + "\n",
-		"Formula/okara.rb":        `tag: "v` + number + "\"\n",
-		"CHANGELOG.md":            "\n## " + number + " ",
+		"charts/okara/Chart.yaml":     "\nversion: " + number + "\nappVersion: " + number + "\n",
+		"Formula/okara.rb":            `tag: "v` + number + "\"\n",
+		"CHANGELOG.md":                "\n## " + number + " ",
+		"deploy/compose/compose.yaml": "/images/okara:" + number + "\n",
 	} {
 		if !strings.Contains(string(read(t, name)), line) {
 			t.Errorf("%s does not say %q", name, line)
