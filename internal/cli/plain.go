@@ -41,7 +41,12 @@ func PlainReason(err error) string {
 		say(e, "repository "+host+"/"+path+" not found")
 	}
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Text != "" && e.Text != unknownPath && slices.Contains([]int{http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity}, e.Status) {
-		say(e, e.Text)
+		plain := e.Text
+		if scheme, rest, _ := strings.Cut(e.URL, "://"); e.Status == http.StatusNotFound { // of which server
+			host, _, _ := strings.Cut(rest, "/")
+			plain = scheme + "://" + host + ": " + plain
+		}
+		say(e, plain)
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok {
 		say(e, plainNet(e))
