@@ -73,6 +73,7 @@ type shown struct {
 func NewFinder(c *Catalog, templates bool) *Finder {
 	f := &Finder{c: c, templates: templates, log: c.lost.log, now: c.policy.now, wake: make(chan struct{}, 1), entries: map[string]search.Entry{}, dirty: map[string]bool{}, asked: map[string]int{}}
 	c.finder = f
+	c.lost.server = true
 	return f
 }
 

@@ -24,8 +24,9 @@ const maxLost = 1000
 // leave them out until they are back: one that cannot be installed hides the one before. Of
 // providers only the lost platforms are left out, if others are there.
 type lostVersions struct {
-	blobs *Blobs
-	log   *slog.Logger
+	blobs  *Blobs
+	log    *slog.Logger
+	server bool // lists are read again
 
 	mu     sync.Mutex                           // guards the fields below
 	of     map[string]map[addr.Version][]string // by repository: SHA-256 of archives, "" for a dangling tag, the digest of another artifact
@@ -63,11 +64,11 @@ func (m *lostVersions) addDangling(repository string, v addr.Version, other dige
 	return added
 }
 
-// warnListed logs tags of a list that are skipped, when it sees them for the second time: registries list a tag
-// a moment before they have it.
+// warnListed logs tags of a list that are skipped. A server waits until it sees them for the second time:
+// registries list a tag a moment before they have it.
 func (m *lostVersions) warnListed(repository string, tags []string) {
 	for _, tag := range tags {
-		if !m.shouldLog("listed " + repository + ":" + tag) {
+		if !m.server || !m.shouldLog("listed "+repository+":"+tag) {
 			m.warn(repository, tag)
 		}
 	}
