@@ -43,6 +43,7 @@ func TestPoliciesOfRuns(t *testing.T) {
 	s.kind()
 	t.Run("approvals", func(t *testing.T) { s.at(t).approvals() })
 	t.Run("launches", func(t *testing.T) { s.at(t).launches() })
+	t.Run("assigns", func(t *testing.T) { s.at(t).assigns() })
 	t.Run("pools", func(t *testing.T) { s.at(t).pools() })
 	t.Run("protect", func(t *testing.T) { s.at(t).protectRuns() })
 	t.Run("portal", func(t *testing.T) { s.at(t).portals() })
@@ -203,6 +204,35 @@ func (s *site) launches() {
 	s.allows("what a backup brings back", s.admin.Create(ctx, s.instance(user)))
 	s.allows("a member that a backup brings back", s.admin.Create(ctx, s.instance("", managed)))
 	s.allows("its end by the operator", patch(ctx, s.operator, mine, `{"spec":{"expiresAt":"2030-01-01T00:00:00Z"}}`))
+}
+
+// assigns: an account of GitOps says whose an Instance is, and has what it created.
+func (s *site) assigns() {
+	ctx := s.t.Context()
+	s.must(s.admin.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "flux-" + s.tenants, Namespace: instances},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "okara-instance-assign"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "flux"}},
+	}))
+	flux := s.impersonates("flux")
+	const change = `{"spec":{"name":"other","changedBy":"flux"}}`
+	annas := s.instance("flux", ownedBy("User", "anna", nil))
+	var last error
+	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		last = flux.Create(ctx, annas)
+		return last == nil, nil
+	})
+	s.allows("another's Instance, by who may assign it", last)
+	s.allows("its change", patch(ctx, flux, annas, change))
+	s.refuses("okara-approver", "one that another is said to have created", flux.Create(ctx, s.instance("anna")))
+	s.refuses("okara-approver", "one of the portal", flux.Create(ctx, s.instance(user)))
+	s.allows("one of who logs in at the portal", flux.Create(ctx, s.instance("flux", ownedBy("User", user, nil))))
+	others := s.instance(s.anna())
+	s.must(s.tenant.Create(ctx, others))
+	s.refuses("okara-owner", "the change of what another created", patch(ctx, flux, others, change))
+	s.refuses("okara-owner", "its end", flux.Delete(ctx, others))
+	s.refuses("okara-owner", "the end by another", s.tenant.Delete(ctx, annas))
+	s.allows("the end of what it created", flux.Delete(ctx, annas))
 }
 
 func (s *site) pools() {

@@ -26,8 +26,13 @@ type asked struct {
 // ask creates an Instance with kubectl, as a user of the cluster.
 func (s *asked) ask(user string) {
 	s.t.Helper()
+	s.assign(user, user)
+}
+
+func (s *asked) assign(user, owner string) {
+	s.t.Helper()
 	o := &v1alpha1.Instance{Spec: v1alpha1.InstanceSpec{
-		Template: "sandbox/vpc", Owner: &v1alpha1.Owner{Kind: "User", ID: user}, CreatedBy: user,
+		Template: "sandbox/vpc", Owner: &v1alpha1.Owner{Kind: "User", ID: owner}, CreatedBy: user,
 	}}
 	o.Namespace, o.Name = s.settings.Namespace, s.id
 	must.Succeed(s.t, s.client.Create(s.t.Context(), o))
@@ -136,7 +141,7 @@ func TestApprovalDoors(t *testing.T) {
 	s.run(leader, "it ends later", func() bool { return s.all()[s.id].Status.ExpiresAt.Time.Equal(later.Time) })
 }
 
-// TestApprovalUnknown refuses who may be the requester.
+// TestApprovalUnknown refuses who may be the requester, or the owner of what an account asked for.
 func TestApprovalUnknown(t *testing.T) {
 	s := &asked{newSite(t), "pppppppppc"}
 	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.Approval.Mode = "Request" })
@@ -147,6 +152,11 @@ func TestApprovalUnknown(t *testing.T) {
 	if got := s.approve(leader, "ben@example.com"); got.Result != v1alpha1.ApprovalApplied {
 		t.Errorf("%+v, and it says %s", got, s.all()[s.id].Status.Reason)
 	}
+	s.id = "pppppppppd"
+	s.assign("system:serviceaccount:flux-system:apps", "carl@example.com")
+	s.run(leader, "it waits", s.is(s.id, "Requested"))
+	s.refuses(leader, "portal:https://idp#4711", "the owner, carl@example.com")
+	s.refuses(leader, "carl@example.com", "someone other than")
 }
 
 // TestAskedForIsNotReady until the spec matches the instance.

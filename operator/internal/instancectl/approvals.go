@@ -85,8 +85,12 @@ func (k *requests) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.A
 		event = lifecycle.Reject{ID: r.ID, Reason: a.Spec.Reason}
 	}
 	approver := k.catalog.settings.Users.actorNamed(a.Spec.Approver)
-	if asker := r.WantedBy(); a.Spec.Decision != v1alpha1.DecisionReject && !k.machine.Limits.ApprovalSelf && maybeSame(approver, asker) {
-		return refused(v1alpha1.ApprovalRefused, "it cannot be determined whether %s is the requester, %s: approve by the same means as the request, or start the operator with --user-issuer", a.Spec.Approver, asker.Subject)
+	if a.Spec.Decision != v1alpha1.DecisionReject && !k.machine.Limits.ApprovalSelf {
+		for i, other := range []lifecycle.Actor{r.WantedBy(), ownerOf(r)} {
+			if maybeSame(approver, other) {
+				return refused(v1alpha1.ApprovalRefused, "it cannot be determined whether %s is the %s, %s: approve by the same means as the request, or start the operator with --user-issuer", a.Spec.Approver, []string{"requester", "owner"}[i], other.Subject)
+			}
+		}
 	}
 	err := k.applyEvent(approver, event)
 	switch {

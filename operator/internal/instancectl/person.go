@@ -76,6 +76,14 @@ func (u Users) owner(o *v1alpha1.Instance) template.Owner {
 	return is
 }
 
+// ownerOf returns the user who owns an instance, whoever asked for it; zero for others.
+func ownerOf(r *lifecycle.Record) lifecycle.Actor {
+	if r.Owner.Kind != template.OwnerUser {
+		return lifecycle.Actor{}
+	}
+	return lifecycle.Actor{Issuer: r.Owner.Issuer, Subject: r.Owner.ID}
+}
+
 // maybeSame reports whether two actors could be one person; service accounts are none.
 func maybeSame(a, b lifecycle.Actor) bool {
 	person := func(a lifecycle.Actor) bool {
