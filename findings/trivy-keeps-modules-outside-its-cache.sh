@@ -7,8 +7,8 @@
 #   constraint, without an end. With another --cache-dir, and after `clean --all`, the registry is
 #   not asked at all: the version of the first run stays, whatever was published since.
 # Matters: a runner that lives on and a fresh container report on different versions of one module,
-#   and what the documentation offers against old data changes nothing. It is also one folder for
-#   all users and registries of the machine: TMPDIR of its own for each run ends it.
+#   and what the documentation offers against old data changes nothing. TMPDIR of its own for each
+#   run ends it.
 set -euo pipefail
 tmp=$(mktemp -d); pids=
 trap 'kill $pids 2>/dev/null || true; rm -rf "$tmp"' EXIT
