@@ -43,11 +43,11 @@ the result does not change the exit code.`,
 				return err
 			}
 			e := explanation{Reference: t.String()}
+			if !offline { // first, since what the registry refuses is not used
+				e.recordAnswer(askRegistry(cmd.Context(), reg, t))
+			}
 			if e.Candidates, err = reg.Credentials().Explain(cmd.Context(), t.host, t.repository); err != nil {
 				return err
-			}
-			if !offline {
-				e.recordAnswer(askRegistry(cmd.Context(), reg, t))
 			}
 			return reg.PrintResult(e, e.text())
 		},

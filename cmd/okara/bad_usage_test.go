@@ -144,11 +144,13 @@ func TestBadUsage(t *testing.T) {
 		{"publish package REGISTRY/x:1 net/vpc/aws 2.0.0 --registry REGISTRY", cli.ExitNotFound, "REGISTRY/x has no tag 1", ""},
 		{"publish package REGISTRY/x net/vpc/aws 2.0.0 --registry REGISTRY", cli.ExitUsage, "has no tag", "usage: okara publish package"},
 		{"state pull REGISTRY/infra/state --version 7", cli.ExitNotFound, `workspace "default" of REGISTRY/infra/state has no version 7, the newest is 1`, "`okara state history REGISTRY/infra/state -w default`"},
+		{"state show REGISTRY/infra/state --version 7", cli.ExitNotFound, `version 7 of workspace "default"`, "`okara state history REGISTRY/infra/state -w default`"},
 		{"state diff REGISTRY/infra/state 1 7", cli.ExitNotFound, "has no version 7, the newest is 1", "`okara state history"},
 		{"state restore REGISTRY/infra/state 7", cli.ExitNotFound, "has no version 7, the newest is 1", "`okara state history"},
 		{"state show REGISTRY/infra/state -w nope", cli.ExitNotFound, `workspace "nope" of REGISTRY/infra/state has no state`, "`okara state list REGISTRY/infra/state`"},
 
 		// Registries, repositories and servers.
+		{"mcp", cli.ExitUsage, "no server and no registry given", "--server URL"},
 		{module, cli.ExitUsage, "no registry given", "--registry HOST[/PREFIX] or the variable OKARA_"},
 		{"list --registry http://REGISTRY", cli.ExitUsage, "without a scheme", "add --plain-http"},
 		{"list --registry REGISTRY/Up", cli.ExitUsage, "upper-case 'U'", "HOST[:PORT][/PREFIX]"},

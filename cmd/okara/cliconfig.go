@@ -30,7 +30,8 @@ source for the versions of a provider, so without access to the provider's own
 host add --no-direct.
 
 For a server without https:// or http://, okara tries https first, then http. If
-neither answers, https is assumed.`
+neither answers, https is assumed. With --oci-mirror and no URL only the block for OpenTofu is
+printed, which needs no server; --hostname is then the host of your own providers.`
 
 const cliConfigExample = `  okara cli-config > okara.tfrc && export TF_CLI_CONFIG_FILE=$PWD/okara.tfrc
   okara cli-config okara.example.com --write okara.tfrc
@@ -47,6 +48,7 @@ type cliConfig struct {
 	ociMirror string   // HOST[/PREFIX] of the registry, for OpenTofu only
 	noMirror  bool
 	noDirect  bool
+	noServer  bool // only the block for --oci-mirror
 	write     string
 	yes       bool // do not ask before provider_installation is replaced
 }
@@ -65,6 +67,7 @@ func newCLIConfig(reg *cli.Registries) *cobra.Command {
 				return err
 			}
 			c.server = nil
+			c.noServer = len(args) == 0 && c.ociMirror != ""
 			return printCLIConfig(reg.App, c, server)
 		},
 	}
@@ -100,7 +103,11 @@ func printCLIConfig(a *cli.App, c cliConfig, server string) error {
 	if c.write == "" {
 		return a.PrintExact(map[string]string{"configuration": text}, strings.TrimSuffix(text, "\n"))
 	}
-	if err := writeCLIConfig(a, c.write, text, c.server.String(), c.yes); err != nil {
+	from := c.server.String()
+	if c.noServer {
+		from = c.ociMirror
+	}
+	if err := writeCLIConfig(a, c.write, text, from, c.yes); err != nil {
 		return fmt.Errorf("write %s: %w", c.write, err)
 	}
 	file, err := filepath.Abs(c.write)
@@ -190,7 +197,13 @@ const anyToken = "anonymous"
 // know oci_mirror.
 func (c cliConfig) render(token string) (string, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# CLI configuration of tofu and terraform for %s\n# Use it with: export TF_CLI_CONFIG_FILE=/path/to/this/file\n", c.server)
+	const use = "# Use it with: export TF_CLI_CONFIG_FILE=/path/to/this/file\n"
+	if c.noServer {
+		b.WriteString("# CLI configuration of tofu for " + c.ociMirror + "\n" + use)
+		err := c.installation(&b)
+		return b.String(), err
+	}
+	fmt.Fprintf(&b, "# CLI configuration of tofu and terraform for %s\n%s", c.server, use)
 	if c.server.Scheme == "http" || c.server.Path != "" || c.hostname != c.server.Host {
 		api := c.server.String() + "/api/v2/"
 		fmt.Fprintf(&b, "\nhost %q {\n  services = {\n    \"modules.v1\"   = %q\n    \"providers.v1\" = %q\n    \"tfe.v2\"       = %q\n    \"tfe.v2.1\"     = %q\n    \"tfe.v2.2\"     = %q\n    \"state.v2\"     = %q\n  }\n}\n",
@@ -238,6 +251,9 @@ func modulesOf(host string) string {
 	return fmt.Sprintf("    \"modules.v1\"   = %q\n", "https://"+host+"/v1/modules/")
 }
 
+// namesHost reports whether there is a host of providers published with okara.
+func (c cliConfig) namesHost() bool { return !c.noServer || c.hostname != c.server.Host }
+
 func (c cliConfig) mirrors() bool {
 	return c.server.Scheme == "https" && !c.noMirror && len(c.origins) == 0
 }
@@ -258,7 +274,9 @@ func (c cliConfig) installation(b *strings.Builder) error {
 	if mirror {
 		fmt.Fprintf(b, "  network_mirror {\n    url     = %q\n    exclude = [%q]\n  }\n", c.server.String()+"/mirror/", c.hostname+"/*/*")
 	}
-	if c.noDirect {
+	if c.noDirect && !c.namesHost() {
+		b.WriteString("}\n")
+	} else if c.noDirect {
 		fmt.Fprintf(b, "  direct {\n    include = [%q]\n  }\n}\n", c.hostname+"/*/*")
 	} else {
 		b.WriteString("  direct {}\n}\n")
@@ -276,6 +294,9 @@ func (c cliConfig) ociMirrors(b *strings.Builder) error {
 		base += "/" + prefix
 	}
 	fmt.Fprintf(b, "  oci_mirror { # mirrored providers\n    repository_template = \"%s/mirror/${hostname}/${namespace}/${type}\"\n    include             = [\"registry.opentofu.org/*/*\", \"registry.terraform.io/*/*\"]\n  }\n", base)
+	if !c.namesHost() {
+		return nil
+	}
 	fmt.Fprintf(b, "  oci_mirror { # providers published with okara\n    repository_template = \"%s/providers/${namespace}/${type}\"\n    include             = [%q]\n  }\n", base, c.hostname+"/*/*")
 	return nil
 }

@@ -149,6 +149,14 @@ provider_installation {
   direct {}
 }
 `},
+		{"oci mirror alone", []string{"--no-direct", "--oci-mirror", "reg.example.com/p"}, `
+provider_installation {
+  oci_mirror { # mirrored providers
+    repository_template = "reg.example.com/p/mirror/${hostname}/${namespace}/${type}"
+    include             = ["registry.opentofu.org/*/*", "registry.terraform.io/*/*"]
+  }
+}
+`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

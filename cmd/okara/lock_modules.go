@@ -91,6 +91,8 @@ func lockModules(ctx context.Context, up *upstreams, dir string, o lockOptions) 
 		return err
 	}
 	switch {
+	case len(refused) > 0 && o.check && fresh:
+		return cli.WithHint(lockDiffers(fmt.Errorf("there is no %s", name)), "write it with `okara lock --modules %s`", dir)
 	case len(refused) > 0 && o.check:
 		return cli.WithHint(lockDiffers(fmt.Errorf("the installed modules do not match %s", name)), "to install them again, remove .terraform/modules and run init; to accept them, run `okara lock --modules --upgrade %s`", dir)
 	case len(refused) > 0:
@@ -101,7 +103,13 @@ func lockModules(ctx context.Context, up *upstreams, dir string, o lockOptions) 
 	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, installed.Bytes()) {
 		return nil
 	}
-	return files.Replace(name, installed.Bytes(), 0o644)
+	if err := files.Replace(name, installed.Bytes(), 0o644); err != nil {
+		return err
+	}
+	if len(changes) > 0 && !fresh {
+		a.Note("accepted, and written to %s", name)
+	}
+	return nil
 }
 
 // checkPublished compares the installed modules of a host with what its registry has published, and adds

@@ -36,6 +36,9 @@ Exit codes: 0 done, 2 usage.`,
 			if server.TokenFile == "-" {
 				return cli.UsageError("standard input carries the messages of the assistant: specify a file with --token-file")
 			}
+			if server.URL == "" && reg.Named() == "" && reg.Getenv("OKARA_SERVER") == "" {
+				return cli.WithHint(cli.UsageError("no server and no registry given"), "specify --server URL, or --registry HOST[/PREFIX]")
+			}
 			from, err := openLister(reg, server)
 			if err != nil {
 				return err

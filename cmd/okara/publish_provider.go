@@ -76,7 +76,11 @@ other content, 5 denied.`,
 			}
 			defer done()
 			return publishOne(reg, server, func(to publisher) (depot.Published, error) {
-				return to.PublishProvider(cmd.Context(), dist.FS(), p, v, options)
+				done, err := to.PublishProvider(cmd.Context(), dist.FS(), p, v, options)
+				if err == nil && done.Existing && o.docs != "" {
+					reg.Note("documentation is stored when a version is published, and not added later: publish the next version with --docs")
+				}
+				return done, err
 			})
 		},
 	}

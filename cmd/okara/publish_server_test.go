@@ -133,6 +133,8 @@ func TestPublishServer(t *testing.T) {
 		{"sign", map[string]string{"OKARA_TOKEN": serveToken}, []string{"sign", "acme/vpc/aws@1.0.0", "--cosign-key", filepath.Join(c.home, "okara-cosign.key"), "--json"}, cli.ExitOK, `"cosign": "sha256:`, ""},
 		{"registry of the server", map[string]string{"OKARA_TOKEN": serveToken}, []string{"show", "acme/vpc/aws@1.0.0", "--registry", host}, cli.ExitOK, "1.0.0", ""},
 		{"that without a token", nil, []string{"show", "acme/vpc/aws@1.0.0", "--registry", host}, cli.ExitDenied, "", "requires a login"},
+		{"token of no server", map[string]string{"OKARA_TOKEN": serveToken, "OKARA_SERVER": ""}, []string{"show", "acme/vpc/aws@1.0.0", "--registry", host}, cli.ExitDenied, "", "OKARA_TOKEN is sent only to the server"},
+		{"a refused token", map[string]string{"login": serveToken + "x", "OKARA_SERVER": ""}, []string{"auth", "explain", host + "/modules/acme/vpc/aws"}, cli.ExitOK, "->.* the registry refused it, and there is no other", ""},
 		{"whose token it is", map[string]string{"OKARA_TOKEN": serveToken}, []string{"auth", "explain", host, "--offline"}, cli.ExitOK, "-> +host +explicit +variable OKARA_TOKEN, for OKARA_SERVER", ""},
 		{"not for others", map[string]string{"OKARA_TOKEN": serveToken}, []string{"auth", "explain", "registry.example.com", "--offline", "--json"}, cli.ExitOK, `"source": "anonymous"`, ""},
 		{"the next one", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", other, "acme/vpc/aws", "--bump", "minor"}, cli.ExitOK, host + `/modules/acme/vpc/aws:1\.1\.0@sha256:`, "^$"},

@@ -47,7 +47,8 @@ func newPull(reg *cli.Registries) *cobra.Command {
 		Long: `Download a module or a provider into a folder.
 
 A module is unpacked into DIR, which must be empty. For a provider, the zips, SHA256SUMS
-and its signature are written, in the layout that okara publish provider expects.
+and its signature are written, in the layout that okara publish provider expects; other
+files in DIR stay.
 Without a version the highest release is used, or the highest pre-release if there is no
 release. Everything is verified against its digest. A withdrawn version is downloaded if
 it is named, with a warning; --allow-yanked omits the warning.

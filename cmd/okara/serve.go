@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -207,8 +208,23 @@ func announceDemo(a *cli.App, url, tool string, s *sample.Server) error {
 	if tool == "" {
 		a.Note("neither tofu nor terraform is on the PATH, so there are no templates to launch")
 	}
-	a.Note("next: okara cli-config %s --hostname okara.test --write okara.tfrc && export TF_CLI_CONFIG_FILE=$PWD/okara.tfrc", url)
+	noteNext(a, server.Ready{URL: url})
 	return a.PrintResult(result, strings.TrimRight(b.String(), "\n"))
+}
+
+// noteNext prints the command that configures the tools for a server, which needs a name on this machine.
+func noteNext(a *cli.App, r server.Ready) {
+	flags, what := "", ""
+	if u, err := url.Parse(r.URL); err == nil && netaddr.IsLoopback(u.Hostname()) {
+		r.Hostname = cmp.Or(r.Hostname, "okara.test")
+	}
+	if r.Hostname != "" {
+		flags = " --hostname " + r.Hostname
+	}
+	if r.Restricted {
+		flags, what = flags+" --token-file FILE", " (FILE has your token)"
+	}
+	a.Note("next: okara cli-config %s%s --write okara.tfrc && export TF_CLI_CONFIG_FILE=$PWD/okara.tfrc%s", r.URL, flags, what)
 }
 
 // serveSettings reads the file of --config and overrides it with flags and variables, the
@@ -374,7 +390,7 @@ func announceServer(a *cli.App, interactive bool, r server.Ready) error {
 		if r.CA != "" {
 			a.Note("to trust this server: export SSL_CERT_FILE=%s", r.CA)
 		}
-		a.Note("next: okara cli-config %s --write okara.tfrc && export TF_CLI_CONFIG_FILE=$PWD/okara.tfrc", r.URL)
+		noteNext(a, r)
 	}
 	return a.PrintResult(result, "listening on "+r.URL)
 }

@@ -146,7 +146,7 @@ func TestServe(t *testing.T) {
 func TestServeTLS(t *testing.T) {
 	dir := t.TempDir()
 	url, notes, _ := newServer(t, "--storage", dir, "--tls-self-signed")
-	if !strings.HasPrefix(url, "https://") || !strings.Contains(notes(), "SSL_CERT_FILE=") {
+	if !strings.HasPrefix(url, "https://") || !strings.Contains(notes(), "SSL_CERT_FILE="+dir) || !strings.Contains(notes(), url+" --hostname okara.test --write") {
 		t.Fatalf("%s: %s", url, notes())
 	}
 	ca := must.Get(os.ReadFile(filepath.Join(dir, "tls", "ca.pem")))(t)
@@ -208,7 +208,7 @@ rule "everybody" {
 	must.Succeed(t, os.WriteFile(tokens, []byte(serveToken+" read:module:acme/**\n"), 0o600))
 	must.Succeed(t, os.Chmod(tokens, 0o644)) // despite any umask
 	url, notes, stop := newServer(t, "--config", file, "--token-file", tokens)
-	for _, want := range []string{`every token that is accepted" rules=[everybody]`, "everybody on this machine may read", tokens} {
+	for _, want := range []string{`every token that is accepted" rules=[everybody]`, "everybody on this machine may read", tokens, "--token-file FILE --write"} {
 		if !strings.Contains(notes(), want) {
 			t.Errorf("the log does not say %q: %s", want, notes())
 		}

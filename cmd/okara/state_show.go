@@ -31,15 +31,22 @@ type shownState struct {
 
 func newStateShow(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
+	var version int64
 	cmd := &cobra.Command{
 		Use:     "show [REPOSITORY]",
 		Short:   "Show the current version of a state and who holds its lock",
-		Example: "  okara state show registry.example.com/state/shop -w prod",
+		Example: "  okara state show registry.example.com/state/shop -w prod\n  okara state show registry.example.com/state/shop --version 41",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: f.withStore(reg, 1, &ws, func(cmd *cobra.Command, s *statebackend.Store, args []string) error {
-			v, err := s.Current(cmd.Context(), ws)
+			current, err := s.Current(cmd.Context(), ws)
 			if err != nil {
 				return noState(err, args[0], ws)
+			}
+			v := current
+			if version > 0 && version != current.N {
+				if v, err = s.Describe(cmd.Context(), ws, version); err != nil {
+					return cli.WithHint(err, "`okara state history %s -w %s` shows the versions", args[0], ws)
+				}
 			}
 			held, err := s.Held(cmd.Context(), ws)
 			if err != nil {
@@ -51,13 +58,14 @@ func newStateShow(reg *cli.Registries, f *stateFlags) *cobra.Command {
 				l := toLockJSON(*held)
 				out.Lock = &l
 			}
-			if out.Replica, err = f.compareReplica(cmd.Context(), reg, s, ws, v); err != nil {
+			if out.Replica, err = f.compareReplica(cmd.Context(), reg, s, ws, current); err != nil {
 				return err
 			}
 			return reg.PrintResult(out, showText(out, held))
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
+	cmd.Flags().Int64Var(&version, "version", 0, "version `N` instead of the current one")
 	return cmd
 }
 

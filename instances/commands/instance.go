@@ -194,7 +194,7 @@ func ownerWords(o *api.Owner) string {
 
 func timeLeft(i api.Instance, now time.Time) string {
 	switch {
-	case i.ExpiresAt.IsZero():
+	case i.ExpiresAt.IsZero(), i.Phase == "destroyed":
 		return "-"
 	case beginsLater(i):
 		return cli.Age(time.Duration(i.TTL))

@@ -65,9 +65,10 @@ func instanceText(instance api.Instance, now time.Time) string {
 		add("", o.Refused)
 	}
 	switch {
+	case timeLeft(instance, now) == "-":
 	case beginsLater(instance):
 		add("ends", timeLeft(instance, now)+" after it is ready")
-	case !instance.ExpiresAt.IsZero():
+	default:
 		add("ends", cli.Timestamp(instance.ExpiresAt)+", in "+timeLeft(instance, now))
 	}
 	if instance.ExtendsMax > 0 {

@@ -92,7 +92,7 @@ func parameterText(p api.Parameter) string {
 	add(p.Required, "required")
 	add(p.Sensitive, "sensitive")
 	add(p.Default != nil && !p.Sensitive, "default %s", p.Default)
-	add(len(p.Enum) > 0, "%s", joinValues(p.Enum))
+	add(len(p.Enum) > 0, "must be %s", joinValues(p.Enum))
 	add(p.Pattern != "", "matches %s", p.Pattern)
 	if p.Minimum != nil {
 		add(true, "at least %v", *p.Minimum)

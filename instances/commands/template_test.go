@@ -37,7 +37,7 @@ func TestTemplateCommands(t *testing.T) {
 	}{
 		{"list", "use-anna", []string{"list"}, cli.ExitOK, `(?m)^TEMPLATE +STATE +TITLE\n(?:.*\n)*lab/planned +invalid *\n(?:.*\n)*lab/team +disabled *\n(?:.*\n)*lab/vpc +ready +A \x{fffd}\[31mnetwork$`, ""},
 		{"list of a stranger", "nobody", []string{"list"}, cli.ExitOK, "^TEMPLATE +STATE +TITLE\n$", ""},
-		{"show", "use-anna", []string{"show", "lab/vpc"}, cli.ExitOK, `(?m)^module +net/vpc/aws ~> 1\.0$(?:.*\n)*^lifetime +8h, at most 72h, can be extended 2 times by 2h, then destroy\nparameter +size  How big  \("small" or "large"\)\nparameter +secret  \(sensitive, only when size is "large" or "huge"\)$`, ""},
+		{"show", "use-anna", []string{"show", "lab/vpc"}, cli.ExitOK, `(?m)^module +net/vpc/aws ~> 1\.0$(?:.*\n)*^lifetime +8h, at most 72h, can be extended 2 times by 2h, then destroy\nparameter +size  How big  \(must be "small" or "large"\)\nparameter +secret  \(sensitive, only when size is "large" or "huge"\)$`, ""},
 		{"show a pool", "use-anna", []string{"show", "lab/pool"}, cli.ExitOK, `(?m)^pool +0 of 2 ready$`, ""},
 		{"show what is invalid", "use-anna", []string{"show", "lab/planned"}, cli.ExitOK, `(?m)^reason +module net/vpc/aws: no version matches$`, ""},
 		{"show nothing", "use-anna", []string{"show", "lab/none"}, cli.ExitNotFound, "^$", "template not found or not visible to you"},

@@ -111,7 +111,7 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 	res, err := Run(ctx, o)
 	err = errors.Join(err, release())
 	if selecting && res.Code != 0 {
-		o.Warn("if init found no such version: it could select only those in " + modulelock.Name + "; for another one run `okara lock --modules --upgrade=CALL` before it, or init -upgrade")
+		o.Warn("if init found no such version: it could select only those in " + modulelock.Name + "; for another one run `okara lock --modules --upgrade=CALL` before it, or init -upgrade; if it was withdrawn, `okara list ADDRESS` has the reason")
 	}
 	if err == nil {
 		initialized(res.Code)

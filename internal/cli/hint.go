@@ -117,13 +117,16 @@ func (a *App) refusedHint(err error) string {
 	host := cmp.Or(used.target.host, "HOST")
 	reference := cmp.Or(used.target.String(), "REFERENCE")
 	explain := fmt.Sprintf("; `okara auth explain %s` shows which credentials are used", reference)
+	if a.Getenv != nil && a.Getenv("OKARA_TOKEN") != "" && !used.given {
+		explain += "; OKARA_TOKEN is sent only to the server of OKARA_SERVER or --server"
+	}
 	switch {
 	case used.name == "":
 		return fmt.Sprintf("no credentials were sent to %s; log in with `okara login %s`", host, host) + explain
 	case errors.Is(err, oci.ErrDenied) && lackedRight(err) != "":
-		return used.name + " is valid; ask for the right " + lackedRight(err) + explain
+		return cmp.Or(used.chosen, used.name) + " is valid; ask for the right " + lackedRight(err) + explain
 	case errors.Is(err, oci.ErrDenied):
-		return used.name + " is valid, but lacks permission; check that the project exists, and what the account may do in it" + explain
+		return cmp.Or(used.chosen, used.name) + " is valid, but lacks permission; check that the project exists, and what the account may do in it" + explain
 	}
 	was := " was refused"
 	if used.several {

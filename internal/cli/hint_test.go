@@ -58,11 +58,11 @@ func TestHints(t *testing.T) {
 			t.Errorf("%s: hint %q, want %q", c.name, got, c.want)
 		}
 	}
-	a := &App{used: func() usedCredential { return usedCredential{name: "the token"} }}
+	a := &App{used: func() usedCredential { return usedCredential{name: "a bad one, and the token", chosen: "the token"} }}
 	for text, want := range map[string]string{
 		"denied": "what the account may do", `locking workspace "a": 403: "it lacks the right read:state:app"`: "ask for the right write:state:app;", `403: "it lacks the right read:state:app"`: "right read:state:app;",
 	} {
-		if got := a.classHint(fmt.Errorf("%s: %w", text, oci.ErrDenied)); !strings.Contains(got, want) {
+		if got := a.classHint(fmt.Errorf("%s: %w", text, oci.ErrDenied)); !strings.Contains(got, want) || !strings.HasPrefix(got, "the token is valid") {
 			t.Errorf("%s: hint %q, want %q", text, got, want)
 		}
 	}

@@ -102,6 +102,7 @@ func (t asked) String() string {
 type usedCredential struct {
 	target  asked
 	name    string // "the password of me from FILE", "" for none; all that were tried, if several were
+	chosen  string // the one of them that was sent last
 	several bool
 	given   bool // the credential was given to okara itself
 }
@@ -121,6 +122,9 @@ func (reg *Registries) lastUsed() usedCredential {
 		if c.Refused || c.Chosen && c.Source != credentials.Anonymous {
 			names = append(names, credentialName(c))
 			used.given = c.Source == credentials.Explicit
+		}
+		if c.Chosen {
+			used.chosen = credentialName(c)
 		}
 	}
 	used.name = strings.Join(names, ", and ")

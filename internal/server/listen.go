@@ -79,7 +79,11 @@ func (s *Settings) certificate() (ca string, cfg *tls.Config, err error) {
 	if s.Hostname != "" {
 		hosts = append(hosts, s.Hostname)
 	}
-	return httpserve.SelfSigned(filepath.Join(s.Storage, "tls"), hosts)
+	dir, err := filepath.Abs(filepath.Join(s.Storage, "tls"))
+	if err != nil {
+		return "", nil, err
+	}
+	return httpserve.SelfSigned(dir, hosts)
 }
 
 // grace returns how long to go on after a signal. No load balancer uses a loopback address.

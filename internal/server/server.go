@@ -71,11 +71,13 @@ type Supply struct {
 
 // Ready describes a server that has started.
 type Ready struct {
-	URL     string
-	Metrics string   // URL of a separate listener for metrics; "": none
-	Storage string   // a folder, or another registry
-	CA      string   // file of the local CA; "": none
-	Routes  []string // of the port, such as "GET /v1/catalog", sorted
+	URL        string
+	Hostname   string   // that clients use for it; "": that of URL
+	Restricted bool     // there are rules, so that not any token is accepted
+	Metrics    string   // URL of a separate listener for metrics; "": none
+	Storage    string   // a folder, or another registry
+	CA         string   // file of the local CA; "": none
+	Routes     []string // of the port, such as "GET /v1/catalog", sorted
 }
 
 // Run serves until ctx ends; running downloads may then finish. A [syntax.SettingError] is a
@@ -150,7 +152,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	if err != nil {
 		return err
 	}
-	if err := env.Ready(Ready{URL: srv.URL(), Metrics: metrics, Storage: back.where, CA: ca, Routes: front.kit.Routes()}); err != nil {
+	if err := env.Ready(Ready{URL: srv.URL(), Hostname: s.Hostname, Restricted: !o.Access.AnyToken, Metrics: metrics, Storage: back.where, CA: ca, Routes: front.kit.Routes()}); err != nil {
 		return errors.Join(err, stopMetrics())
 	}
 	work := []func(context.Context){front.Run, func(ctx context.Context) { again.watchFiles(ctx, front, env.Reload) }}
