@@ -120,7 +120,7 @@ func bundleCreate(ctx context.Context, reg *cli.Registries, file string, address
 	if report.Resumed > 0 {
 		reg.Note("resumed an earlier run: %s already written", text.Plural(report.Resumed, "blob"))
 	}
-	return reg.PrintResult(report, fmt.Sprintf("%s: %s, %s, %s", file, text.Plural(report.Tags, "tag"), text.Plural(report.Blobs, "blob"), text.Size(report.Bytes)))
+	return reg.PrintResult(report, fmt.Sprintf("%s: %s, %s, %s", file, text.Plural(report.Tags, "tag"), text.Plural(report.Blobs, "file"), text.Size(report.Bytes)))
 }
 
 func bundleSign(a *cli.App, file string, key *signing.Key) error {
@@ -232,7 +232,7 @@ Exit codes: 0 intact, 1 not intact or not signed by a key of --bundle-key, 2 usa
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			return a.PrintResult(bundleVerified{report, signature}, fmt.Sprintf("%s: %s, %s, %s: intact", args[0], text.Plural(report.Tags, "tag"), text.Plural(report.Blobs, "blob"), text.Size(report.Bytes)))
+			return a.PrintResult(bundleVerified{report, signature}, fmt.Sprintf("%s: %s, %s, %s: intact", args[0], text.Plural(report.Tags, "tag"), text.Plural(report.Blobs, "file"), text.Size(report.Bytes)))
 		},
 	}
 	bundleKeys(a, cmd, &keys)

@@ -151,6 +151,7 @@ func templateRows(t api.Template) [][]string {
 	row("lifetime", lifetimeText(t.TTL))
 	row("hours", t.Hours)
 	for _, p := range t.Parameters {
+		p.Sensitive = p.Sensitive && t.Invalid == "" // unknown without the module
 		row("parameter", parameterText(p))
 	}
 	row("outputs", strings.Join(t.Outputs, ", "))
