@@ -55,6 +55,10 @@ Exit codes: 0 done, 2 usage, 3 key not found.`,
 				return err
 			}
 			noteUnprotected(a, passphrase)
+			if old.Revoked {
+				a.Note("replace the signatures of every version: okara sign NAMESPACE/TYPE --sign-key %s --replace", made.Private)
+				return a.PrintResult(rotated{Old: old, New: made}, made.ID+"\t"+made.Private)
+			}
 			a.Note("sign every version again: okara sign NAMESPACE/TYPE --sign-key %s", made.Private)
 			a.Note("sign new versions with both keys: --sign-key %s --sign-key %s", cmp.Or(old.Private, "OLD"), made.Private)
 			return a.PrintResult(rotated{Old: old, New: made}, made.ID+"\t"+made.Private)

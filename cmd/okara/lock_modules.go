@@ -37,6 +37,14 @@ func lockModules(ctx context.Context, up *upstreams, dir string, o lockOptions) 
 	}
 	data := backendblock.DataDir(dir, a.Getenv)
 	installed, err := modulelock.Installed(dir, data)
+	var names []string
+	for _, u := range o.upgrade {
+		names = append(names, strings.TrimSpace(u))
+	}
+	forgets := len(names) > 0 && !o.check && !slices.Contains(names, "")
+	if errors.Is(err, fs.ErrNotExist) && locked != nil && forgets { // init may fail, for a withdrawn version
+		return forgetModules(a, locked, name, data, names)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return cli.WithHint(fmt.Errorf("no modules are installed in %s", dir), "run `tofu init` or `terraform init` there first")
 	}
@@ -59,14 +67,10 @@ func lockModules(ctx context.Context, up *upstreams, dir string, o lockOptions) 
 		locked = &modulelock.File{}
 	}
 	changes := locked.Compare(installed)
-	var names []string
-	for _, u := range o.upgrade {
-		names = append(names, strings.TrimSpace(u))
-	}
 	pending := slices.ContainsFunc(changes, func(d modulelock.Difference) bool {
 		return slices.Contains(names, d.Call) || slices.Contains(names, d.Package)
 	})
-	if len(names) > 0 && !pending && !o.check && !slices.Contains(names, "") {
+	if forgets && !pending {
 		return forgetModules(a, locked, name, data, names)
 	}
 	refused := changes

@@ -232,6 +232,7 @@ func TestTofuModuleLockCommands(t *testing.T) {
 			r.run(first, false, "2 calls, 1 package", "lock", "--modules")
 			r.release("1.1.0")
 
+			r.run(r.root(call, first), false, "unlocked m", "lock", "--modules", "--upgrade=m") // without any init
 			got := r.root(call, first)
 			r.run(got, false, "Downloading okara.test/net/vpc/aws 1.0.0 for m", tool.Name, "get")
 			r.run(got, false, "", tool.Name, "validate")
