@@ -219,7 +219,7 @@ func (c cliConfig) render(token string) (string, error) {
 		fmt.Fprintf(&b, "\n# A server on this machine accepts any token, unless it has access rules. The tools\n"+
 			"# require one before they list workspaces.\ncredentials %q {\n  token = %q\n}\n", c.hostname, anyToken)
 	}
-	if c.mirrors() && c.hostname != c.server.Host { // for the mirror the name in its URL counts
+	if c.hostname != c.server.Host { // for the mirror, and for states of okara, the name in the URL counts
 		credentials(c.server.Host)
 	}
 	for _, origin := range c.origins {

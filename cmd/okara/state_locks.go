@@ -100,7 +100,7 @@ func locksText(list []heldLocks) string {
 			if l.Server {
 				info = "held by a server for itself: it expires soon after that server stops"
 			}
-			rows = append(rows, []string{held.Repository, l.Workspace, cli.Age(l.age), cli.OrDash(l.Who), cli.OrDash(l.Operation),
+			rows = append(rows, []string{held.Repository, l.Workspace, cli.Age(l.age), cli.OrDash(l.Who), cli.OrDash(statebackend.Version{Operation: l.Operation}.Why()),
 				cli.OrDash(l.Version), cli.OrDash(l.ID), info})
 		}
 	}

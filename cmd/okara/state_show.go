@@ -98,7 +98,7 @@ func showText(out shownState, held *statebackend.Held) string {
 	}
 	lock := "free"
 	if held != nil {
-		lock = fmt.Sprintf("held by %s for %s (%s), ID %s", cli.OrDash(held.Info.Who), cli.Age(held.Age), cli.OrDash(held.Info.Operation), held.Info.ID)
+		lock = fmt.Sprintf("held by %s for %s (%s), ID %s", cli.OrDash(held.Info.Who), cli.Age(held.Age), cli.OrDash(statebackend.Version{Operation: held.Info.Operation}.Why()), held.Info.ID)
 	}
 	rows = append(rows, []string{"lock", lock})
 	if copied != nil {
