@@ -283,12 +283,11 @@ func (m *mirrorer) addArgument(arg string) error {
 		if m.o.from != "registry" {
 			host = m.o.from
 		}
-		if m.base != nil {
-			host = m.base.Host
-		}
 		if isHost {
-			host = first
-			address = rest
+			host, address = first, rest
+		}
+		if m.base != nil { // as for providers, --from counts
+			host = m.base.Host
 		}
 		return m.addModule(e, host, address, dir)
 	}

@@ -94,7 +94,7 @@ func TestMirrorForges(t *testing.T) {
 			host, here := ocitest.New(t, ocitest.Quirks{}), strings.TrimPrefix(srv.URL, "http://")
 			args, address := []string{"mirror", here + "/" + forge.namespace + "/vpc/aws", "--registry", host}, forge.namespace+"/vpc/aws"
 			if forge.from != "" {
-				args = []string{"mirror", address, "--registry", host, "--from", strings.ReplaceAll(forge.from, "HOST", here)}
+				args = []string{"mirror", "okara.test/" + address, "--registry", host, "--from", strings.ReplaceAll(forge.from, "HOST", here)}
 			}
 			for _, want := range []string{"1 new", "1 skipped"} {
 				if o := okara(t, args...); o.code != cli.ExitOK || !strings.Contains(o.err, want) {

@@ -68,6 +68,10 @@ func TestPolicy(t *testing.T) {
 	} {
 		mustOkara(t, append(args, "--registry", registry)...)
 	}
+	late := filepath.Dir(newFile(t, "index.md", "# acme\n"))
+	if o := okara(t, "publish", "provider", dist, "acme/dns", "1.0.0", "--sign-key", private, "--docs", late, "--registry", registry); o.code != cli.ExitOK || !strings.Contains(o.err, "publish the next version with --docs") {
+		t.Errorf("documentation that comes late: %+v", o)
+	}
 
 	openpgp := []string{"--require", "openpgp", "--openpgp-key", public}
 	signed := []string{"--require", "cosign", "--cosign-key", cosignPublic}
