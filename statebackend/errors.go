@@ -69,7 +69,7 @@ func (e *LockedError) Error() string {
 		fmt.Fprintf(&b, " since %s (%s ago)", h.Created.UTC().Format(time.RFC3339), e.Since.Round(time.Second))
 	}
 	for _, part := range [...]struct{ name, value string }{
-		{"operation", h.Operation}, {"run", h.Info}, {"lock id", h.ID},
+		{"operation", Version{Operation: h.Operation}.Why()}, {"run", h.Info}, {"lock id", h.ID},
 	} {
 		if part.value != "" {
 			fmt.Fprintf(&b, ", %s %s", part.name, part.value)

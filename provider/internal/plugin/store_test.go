@@ -90,7 +90,7 @@ func TestSecond(t *testing.T) {
 	first, second := start(t, values), start(t, values)
 	id := first.must(first.lock("prod", "OperationTypeApply")).LockID
 	first.must(first.write("prod", stateOf(1, "first")))
-	says(t, second.lock("prod", "OperationTypePlan"), "is locked by ", id, "OperationTypeApply", "terraform-provider-okara/0.0.1, pid", "if that run is gone: okara state unlock ")
+	says(t, second.lock("prod", "OperationTypePlan"), "is locked by ", id, "operation apply", "terraform-provider-okara/0.0.1, pid", "if that run is gone: okara state unlock ")
 	says(t, second.write("prod", stateOf(2, "second")), "is locked by ", id)
 	says(t, second.unlock("prod", "6f1c6b1e-55d0-4a9c-b6cf-3c7b3b8b5d0e"), "is locked by ", id)
 	if got := second.state("prod"); string(got) != string(stateOf(1, "first")) {
