@@ -254,10 +254,10 @@ func TestEmbedded(t *testing.T) {
 		t.Errorf("an upload that names another host: %d", status)
 	}
 	for token, want := range map[string]error{adminToken: nil, readerToken: nil, publisherToken: nil, "": oci.ErrUnauthenticated} {
-		names, err := as(token).Repositories(t.Context()) // those that the token may read: no state
+		names, partial, err := as(token).ListRepositories(t.Context()) // those that the token may read: no state
 		module, state := slices.Contains(names, "acme/modules/net/vpc/aws"), slices.Contains(names, "acme/state/bank")
-		if !errors.Is(err, want) || module != (want == nil) || state {
-			t.Errorf("repositories for %q: %v, %v, want %v", token, names, err, want)
+		if !errors.Is(err, want) || module != (want == nil) || state || partial != (want == nil) {
+			t.Errorf("repositories for %q: %v, partial: %v, %v, want %v", token, names, partial, err, want)
 		}
 	}
 	c := &tofutest.Client{Tool: tofutest.OpenTofu(), Token: readerToken}

@@ -30,7 +30,7 @@ func TestFindUsers(t *testing.T) {
 		g := must.Get(s.Kit.Guard.Allow(r, rights.Right{Action: rights.List, Kind: rights.AnyKind}))(t)
 		seen, others := portal.FindUsers(d, g, time.Hour, is.Module)
 		for _, u := range seen {
-			if u.Instance != id || u.Source != is.Module || u.Since.IsZero() {
+			if u.Instance != id || u.Source != is.Module || u.Since.IsZero() || u.Address() == "" || u.By == "" {
 				t.Errorf("%s sees %+v", who, u)
 			}
 		}
@@ -50,8 +50,29 @@ func TestFindUsers(t *testing.T) {
 	if n := find("anna"); n != [2]int{2, 0} {
 		t.Errorf("after a failed change: %v", n)
 	}
-	later.Phase = lifecycle.Destroyed
-	if n := find("admin"); n != [2]int{} {
-		t.Errorf("destroyed: %v", n)
+	for n, tt := range []struct {
+		phase   lifecycle.Phase
+		applied bool
+		want    [2]int
+	}{
+		{lifecycle.Destroyed, true, [2]int{}}, {lifecycle.Orphaned, true, [2]int{2, 0}}, {lifecycle.Failed, true, [2]int{2, 0}},
+		{lifecycle.Requested, false, [2]int{}}, {lifecycle.Planned, false, [2]int{}}, {lifecycle.Failed, false, [2]int{}}, {lifecycle.Provisioning, false, [2]int{1, 0}},
+	} {
+		later.Phase, later.Applied = tt.phase, tt.applied
+		if !tt.applied {
+			later.Runs = nil
+		}
+		if got := find("admin"); got != tt.want {
+			t.Errorf("%d, %s: %v, want %v", n, tt.phase, got, tt.want)
+		}
+	}
+	// Those that one owner hides count once.
+	for _, name := range []string{"one", "two"} {
+		other := *later
+		other.ID = name
+		d.Records[name] = &other
+	}
+	if got := find("stranger"); got != [2]int{0, 1} {
+		t.Errorf("three of one owner: %v", got)
 	}
 }

@@ -103,6 +103,9 @@ func listRepositories(f *Front, w http.ResponseWriter, r *http.Request) error {
 	all = slices.DeleteFunc(all, func(name string) bool {
 		return name <= q.Get("last") || !grant.May(rights.RightTo(f.o.Layout, rights.Read, name))
 	})
+	if !grant.May(rights.Right{Action: rights.Read, Kind: addr.KindState, Address: rights.Everything}) {
+		w.Header().Set(oci.PartialHeader, "states") // whether there are any that were left out or not
+	}
 	if n, err := strconv.Atoi(q.Get("n")); err == nil && 0 < n && n < len(all) {
 		all = all[:n]
 		next := url.Values{"n": {q.Get("n")}, "last": {all[n-1]}}

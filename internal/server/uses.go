@@ -31,8 +31,8 @@ type UsesService struct {
 	Hostname string // of this server, in addresses
 	Layout   addr.Layout
 	Guard    *access.Guard
-	// Instances returns the live instances of a module, as far as a caller may see them, and the number of the
-	// others; nil: there are none.
+	// Instances returns the instances of a module, as far as a caller may see them, and the number of owners of
+	// the others; nil: there are none.
 	Instances func(ctx context.Context, g access.Grant, module string) (seen []usage.UsedBy, others int, err error)
 }
 
@@ -64,7 +64,7 @@ func (s *UsesService) Users(ctx context.Context, g access.Grant, q usage.Query) 
 			}
 		}
 		a.Complete = a.Complete && err == nil
-		a.AddInstances(q, seen, others)
+		a.AddInstances(q, s.Hostname, seen, others)
 	}
 	kinds := []string{addr.KindModule}
 	if q.Kind == addr.KindProvider {

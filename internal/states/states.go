@@ -179,10 +179,10 @@ func (s *States) Names(ctx context.Context) ([]string, error) {
 	})
 }
 
-// listedNames returns the states that the registry lists, and whether it does. Most registries have no
+// listedNames returns the states that the registry lists, and whether these are all. Most registries have no
 // such list.
-func (s *States) listedNames(ctx context.Context) (names []string, listed bool) {
-	repositories, err := s.o.Client.Repositories(ctx)
+func (s *States) listedNames(ctx context.Context) (names []string, whole bool) {
+	repositories, partial, err := s.o.Client.ListRepositories(ctx)
 	if err != nil {
 		return nil, false
 	}
@@ -191,7 +191,7 @@ func (s *States) listedNames(ctx context.Context) (names []string, listed bool) 
 			names = append(names, it.State)
 		}
 	}
-	return names, true
+	return names, !partial
 }
 
 // enteredNames returns the states that have an entry in the queue.

@@ -4,6 +4,7 @@ package states_test
 
 import (
 	"fmt"
+	"net/http"
 	"runtime"
 	"strings"
 	"testing"
@@ -100,7 +101,15 @@ func TestUses(t *testing.T) {
 // TestInUse: a version is unused only if every state was read, in the last round too, and has a record of
 // it. One that lists only providers says nothing about modules.
 func TestInUse(t *testing.T) {
-	fault := &ocitest.Fault{Base: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, Nth: 1 << 30, Times: -1, Do: ocitest.Refuse}
+	partial := false
+	registry := ocitest.Handler(t, ocitest.Quirks{})
+	base := ocitest.Direct{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if partial && strings.HasSuffix(r.URL.Path, "/_catalog") {
+			w.Header().Set(oci.PartialHeader, "states")
+		}
+		registry.ServeHTTP(w, r)
+	})}
+	fault := &ocitest.Fault{Base: base, Nth: 1 << 30, Times: -1, Do: ocitest.Refuse}
 	c := mustClient(t, fault)
 	u := mustStates(t, states.Options{Client: c}).Uses()
 	check := func(what, address, unused string, known bool) {
@@ -123,6 +132,12 @@ func TestInUse(t *testing.T) {
 	fault.Nth = 1 << 30
 	must.Succeed(t, u.Refresh(t.Context()))
 	check("after the next", "net/vpc/aws", "0.9.0", true)
+	partial = true // the caller may not read all states
+	blind := mustStates(t, states.Options{Client: c}).Uses()
+	must.Succeed(t, blind.Refresh(t.Context()))
+	_, known := blind.InUse("net/vpc/aws")
+	must.Equal(t, "where the list leaves out states", known, false)
+	partial = false
 	mustRecord(t, c, "s", statebackend.Options{}, "x", &usage.Document{Providers: []usage.Provider{{Source: "okara.test/acme/dns", Version: "2.0.0"}}})
 	must.Succeed(t, u.Refresh(t.Context()))
 	check("partial", "net/vpc/aws", "0.9.0", false)

@@ -30,7 +30,7 @@ type Answer struct {
 	Address  string    `json:"address"`
 	Kind     string    `json:"kind"`
 	States   []UsedBy  `json:"states"`
-	Others   int       `json:"others,omitempty"`           // further states and instances that use any version, from FewOthers on
+	Others   int       `json:"others,omitempty"`           // further states, and owners of instances, that use any version, from FewOthers on
 	Some     bool      `json:"some_others,omitempty"`      // there are fewer
 	Bare     int       `json:"not_recorded,omitempty"`     // readable states without a record of what they use
 	Loose    int       `json:"unknown_versions,omitempty"` // readable states that use it, without saying a version, which no constraint matches
@@ -95,8 +95,12 @@ func (a *Answer) addHidden(n int) {
 }
 
 // AddInstances adds the instances that use what is asked for, in any version, as far as the caller may see
-// them, and the number of the others.
-func (a *Answer) AddInstances(q Query, seen []UsedBy, hidden int) {
+// them, and the number of owners of the others. host is the name of this server, whose modules they use; "": any is.
+func (a *Answer) AddInstances(q Query, host string, seen []UsedBy, hidden int) {
+	if q.host != "" && host != "" && q.host != host {
+		return
+	}
+	q.host = ""
 	for _, u := range seen {
 		if !q.selectsItem(&u.Item) {
 			continue
@@ -164,5 +168,5 @@ func (e *Entry) asUser(it *Item) UsedBy {
 }
 
 func compareUses(a, b UsedBy) int {
-	return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Version, b.Version))
+	return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.State, b.State), cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Version, b.Version))
 }

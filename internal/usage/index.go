@@ -24,6 +24,11 @@ type Item struct {
 	address     string // without host: NAMESPACE/NAME/SYSTEM or NAMESPACE/TYPE; "": a module without one
 }
 
+// ModuleItem returns a module in a version. source is its address, with or without host.
+func ModuleItem(source, version string) Item {
+	return Item{Kind: addr.KindModule, Source: source, Version: version, address: moduleAddress(source)}
+}
+
 // Use is an item that a state uses.
 type Use struct {
 	*Item
