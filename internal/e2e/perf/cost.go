@@ -158,10 +158,14 @@ func measureWork(w work, programs []program) ([]string, error) {
 		if figures[0] > 0 {
 			text = strings.TrimSpace(figure(figures[0], f.unit))
 		}
+		var ratios []string
 		for i, other := range figures[1:] {
 			if isBase := i+1 < len(programs); figures[0] > 0 && (isBase || w.alone != nil && f.of != nil) {
-				text += fmt.Sprintf(" · %.2f", figures[0]/cmp.Or(other, figures[0]))
+				ratios = append(ratios, fmt.Sprintf("%.2f", figures[0]/cmp.Or(other, figures[0])))
 			}
+		}
+		if len(ratios) > 0 {
+			text += " (" + strings.Join(ratios, "; ") + ")"
 		}
 		cells = append(cells, text)
 	}
@@ -188,5 +192,5 @@ func measureCosts(programs []program, t tools) (string, error) {
 		}
 		lines = append(lines, cells)
 	}
-	return "After a figure is its ratio to that of before, if there is one, and to that of what it is compared with.\n\n" + tableText(lines), nil
+	return "In brackets is the ratio to the figure of before, if there is one, and to that of what it is compared with.\n\n" + tableText(lines), nil
 }
