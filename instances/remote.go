@@ -213,7 +213,10 @@ func (r *remoteRuns) Repository(w tfe.Workspace, record string) (*oci.Repo, erro
 	return i.Repo, err
 }
 
-func (r *remoteRuns) CheckEnvironment(name string) error { return sandbox.CheckWorkspaceVariable(name) }
+func (r *remoteRuns) CheckEnvironment(name string) error { return CheckEnvironment(name) }
+
+// CheckEnvironment refuses an environment variable that runs do not take from a workspace.
+func CheckEnvironment(name string) error { return sandbox.CheckWorkspaceVariable(name) }
 
 func (r *remoteRuns) Create(ctx context.Context, w tfe.Workspace, record string, n tfe.NewRun) (tfe.Run, error) {
 	rec, err := r.findRecord(ctx, w, record)

@@ -5,6 +5,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
@@ -102,10 +105,17 @@ func (f *announceFlags) runAnnounce(ctx context.Context, reg *cli.Registries, ar
 			return cli.UsageError("--replacement %q is neither a version such as 2.0.0 nor an address", an.Replacement)
 		}
 	}
+	if v, err := addr.ParseVersion(an.Replacement); err == nil && v.String() == version {
+		return cli.UsageError("--replacement %s is this version itself", an.Replacement)
+	}
 	if an.DeleteTag && version == evidence.AllVersions {
 		return cli.UsageError("--delete-tag removes the tag of one version, and cannot be used with @*")
 	}
 	front, err := cli.OpenFrontEnd(reg, f.server, nil)
+	if err != nil {
+		return err
+	}
+	was, err := readStatus(ctx, reg, front, it, an)
 	if err != nil {
 		return err
 	}
@@ -125,19 +135,57 @@ func (f *announceFlags) runAnnounce(ctx context.Context, reg *cli.Registries, ar
 	if err != nil {
 		return err
 	}
-	return reg.PrintResult(announced{an.Action, address, version, tag}, announcedText(an.Action)+" "+address+"@"+version)
+	return reg.PrintResult(announced{an.Action, address, version, tag}, announcedText(an, was, address+"@"+version))
 }
 
-func announcedText(action string) string {
-	switch action {
-	case evidence.ActionYank:
-		return "withdrew"
-	case evidence.ActionUnyank:
-		return "restored"
-	case evidence.ActionDeprecate:
-		return "deprecated"
+// readStatus returns the status of a version, which must exist unless it is restored; nil: not known.
+func readStatus(ctx context.Context, reg *cli.Registries, front *client.Client, it addr.Item, an depot.Announcement) (*evidence.Status, error) {
+	v, err := addr.ParseVersion(an.Version)
+	if err != nil { // all versions
+		return nil, nil
 	}
-	return "removed the warning of"
+	var l *depot.Listing
+	where := it.String()
+	if front != nil {
+		l, err = front.Versions(ctx, it)
+	} else if client, layout, wrong := reg.Client(); wrong == nil {
+		where = client.Host() + "/" + it.Repository(layout)
+		l, err = depot.New(depot.Options{Client: client, Layout: layout}).Versions(ctx, it)
+	} else {
+		err = wrong
+	}
+	if err != nil || len(l.Versions) == 0 { // the change itself says what is wrong
+		return nil, nil
+	}
+	s := l.Status(v)
+	_, hidden := l.Hidden[v]
+	if s.Yanked == nil && !hidden && !slices.Contains(l.Versions, v) && !strings.HasPrefix(an.Action, "un") {
+		return nil, cli.WithHint(fmt.Errorf("%s has no version %s, the newest is %s: %w", where, v, l.Versions[0], oci.ErrNotFound), "`okara list %s` shows the versions", it)
+	}
+	return &s, nil
+}
+
+// announcedText says what changed from a known status.
+func announcedText(an depot.Announcement, was *evidence.Status, what string) string {
+	said := map[string]string{evidence.ActionYank: "withdrew ", evidence.ActionUnyank: "restored ", evidence.ActionDeprecate: "deprecated ", evidence.ActionUndeprecate: "removed the warning of "}[an.Action] + what
+	if was == nil {
+		return said
+	}
+	before, again := was.Deprecated, " was deprecated already"
+	if an.Action == evidence.ActionYank || an.Action == evidence.ActionUnyank {
+		before, again = was.Yanked, " was withdrawn already"
+	}
+	switch undo := strings.HasPrefix(an.Action, "un"); {
+	case undo && before == nil && an.Action == evidence.ActionUnyank:
+		return what + " is not withdrawn, nothing to undo"
+	case undo && before == nil:
+		return what + " has no warning, nothing to undo"
+	case !undo && before != nil && (before.Message != an.Message || before.Replacement != an.Replacement):
+		return what + again + "; its message was replaced"
+	case !undo && before != nil:
+		return what + again
+	}
+	return said
 }
 
 func announcedVersion(arg string) (it addr.Item, address, version string, err error) {

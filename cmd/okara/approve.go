@@ -3,6 +3,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -19,6 +21,9 @@ to it, and a server that requires clean reports still refuses it.`,
 		Example: "  okara depot approve net/vpc/aws@1.4.0\n  okara depot approve registry.opentofu.org/hashicorp/time@0.14.2",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !strings.Contains(args[0], "@") {
+				return cli.UsageError("missing: the version; write %s@1.4.0", args[0])
+			}
 			it, v, err := addr.ParseItemVersion(args[0])
 			if err != nil {
 				return err

@@ -3,8 +3,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"io"
 	"log"
 	"net/http"
@@ -113,12 +111,52 @@ func TestBadUsage(t *testing.T) {
 		{"state import REGISTRY/infra/x s3://bucket/key", cli.ExitUsage, "states cannot be read from s3://", "tofu state pull"},
 		{"state import REGISTRY/catalog TEXT --registry REGISTRY", cli.ExitUsage, "REGISTRY/catalog is not for states", "HOST/state/NAME"},
 		{"state diff REGISTRY/infra/state 1 DIR/none", cli.ExitUsage, "DIR/none does not exist", "usage: okara state diff"},
-		{"state diff TEXT DIR/none", cli.ExitFailure, "TEXT: not a state file", "or the number of a version"},
+		{"state diff TEXT DIR/none", cli.ExitUsage, "DIR/none does not exist", "or state files"},
+		{"state diff TEXT TEXT", cli.ExitUsage, "TEXT is not a state file", "or the number of a version"},
+		{"state diff nosuch.json", cli.ExitUsage, "nosuch.json does not exist", "A and B are versions"},
+		{"state restore REGISTRY/infra/state", cli.ExitUsage, "missing: N", "okara state history REGISTRY/infra/state"},
+		{"state prune REGISTRY/state/typo --keep 1 --yes", cli.ExitNotFound, "no states in REGISTRY/state/typo", "okara state list REGISTRY --all"},
+		{"state keys REGISTRY/state/typo", cli.ExitNotFound, "no states in REGISTRY/state/typo", "okara state list REGISTRY --all"},
+		{"state unlock REGISTRY/state/typo --take-over --yes", cli.ExitNotFound, "no states in REGISTRY/state/typo", "okara state list REGISTRY --all"},
+		{"state import REGISTRY/infra/x FOLDER", cli.ExitUsage, "no state files in FOLDER", "expected *.tfstate files"},
+		{"state import REGISTRY/infra/x TEXT", cli.ExitUsage, "not a state file", ""},
+		{"state push REGISTRY/infra/state TEXT -w=", cli.ExitUsage, "--workspace must not be empty", ""},
+		{"bundle load TEXT --registry REGISTRY", cli.ExitUsage, "not a bundle", "okara bundle create"},
+		{"bundle create TEXT net/vpc/aws --registry REGISTRY", cli.ExitConflict, "TEXT exists and is not a bundle", "name another file"},
+		{"mirror --lockfile MODULE/main.tf --registry REGISTRY", cli.ExitUsage, "main.tf is not a dependency lock file", ""},
+		{"depot import FOLDER", cli.ExitUsage, "no lock files in FOLDER", ""},
+		{"depot import TEXT", cli.ExitUsage, "TEXT:1: expected an argument", ""},
+		{"depot status DIR/none --registry REGISTRY", cli.ExitUsage, "DIR/none does not exist", ""},
+		{"depot approve net/vpc/aws --registry REGISTRY", cli.ExitUsage, "missing: the version", ""},
+		{"lock MODULE --modules --from nosuch", cli.ExitUsage, "--from is for providers", ""},
+		{"keys list --dir DIR/none", cli.ExitUsage, "DIR/none does not exist", ""},
+		{"admin gc --storage DIR", cli.ExitUsage, "DIR is not the storage of okara serve", ""},
+		{"serve --storage TEXT --listen 127.0.0.1:0", cli.ExitUsage, "--storage: TEXT is a file, not a folder", ""},
+		{"docs use/nosuch", cli.ExitNotFound, `no page about "use/nosuch"`, "lists all pages"},
+		{"--registry tofu plan", cli.ExitUsage, `--registry took "tofu" as its value`, "write `okara tofu plan`"},
+		{"publish module MODULE net/vpc/aws:2.0.0 --registry REGISTRY", cli.ExitUsage, "missing: VERSION", "write net/vpc/aws 2.0.0 or net/vpc/aws@2.0.0"},
+		{"admin token new x read:module:acme/** --token-file DIR/t --write DIR/t", cli.ExitUsage, "name the same file", ""},
+		{"admin token new x read:module:acme/** --token-file DIR/t --write TEXT", cli.ExitConflict, "TEXT already exists", "name a new file"},
+		{"admin token new x read:module:acme/** --token-file DIR/none/t", cli.ExitUsage, "folder DIR/none does not exist", ""},
+		{"admin token new x read:module:acme/** --token-file TEXT", cli.ExitUsage, "TEXT", ""},
+		{"admin prune net/vpc/aws@1.0.0 --keep 1 --yes --registry REGISTRY", cli.ExitUsage, "@1.0.0 is one version, and --keep 1 keeps it", "okara yank --delete-tag net/vpc/aws@1.0.0"},
+		{"admin prune net/vpc/aws --keep 1 --pin 1.3 --registry REGISTRY", cli.ExitUsage, "must be a version such as 1.0.0", ""},
+		{"admin prune net/vpc/aws --keep 1 --pin 1.3.0 --registry REGISTRY", cli.ExitNotFound, "has no such version", "okara list net/vpc/aws"},
+		{"workspace variable set acme/x PATH v --category env --server http://REGISTRY", cli.ExitUsage, "the variable PATH is set by the run itself", ""},
+		{"workspace variable set acme/x a b --category banana --server http://REGISTRY", cli.ExitUsage, "must be terraform or env", ""},
+		{"instance create nosuch --server http://REGISTRY", cli.ExitUsage, "must be NAMESPACE/NAME", ""},
+		{"instance update abcdefgh23 --server http://REGISTRY", cli.ExitUsage, "nothing to change", ""},
+		{"instance list --owner banana --server http://REGISTRY", cli.ExitUsage, "must be mine, me, offered, or KIND:ID", ""},
+		{"instance template validate FOLDER", cli.ExitUsage, "no *.hcl files in FOLDER", "name a template file"},
+		{"cli-config http://REGISTRY/ui/", cli.ExitUsage, "without the path of a page", ""},
+		{"cli-config http://REGISTRY --hostname https://okara.test", cli.ExitUsage, "must be a host name, without a scheme", ""},
+		{"yank net/vpc/aws@9.9.9 --yes --registry REGISTRY", cli.ExitNotFound, "has no version 9.9.9", "okara list net/vpc/aws"},
+		{"deprecate net/vpc/aws@1.0.0 --replacement 1.0.0 --registry REGISTRY", cli.ExitUsage, "is this version itself", ""},
 		{"state unlock REGISTRY/infra/state --id x --yes", cli.ExitNotFound, "lock x of workspace", "okara state locks REGISTRY/infra/state"},
 		{"bundle create DIR/b.tar none/none/aws --registry REGISTRY", cli.ExitNotFound, "repository REGISTRY/modules/none/none/aws not found", "`okara list`"},
 		{"bundle create DIR net/vpc/aws --registry REGISTRY", cli.ExitUsage, "DIR is a folder, not a file", "usage: okara bundle create"},
 		{"bundle create DIR/none/b.tar net/vpc/aws --registry REGISTRY", cli.ExitUsage, "folder DIR/none does not exist", "usage: okara bundle create"},
-		{"bundle show TEXT", cli.ExitFailure, "TEXT: not a bundle", "okara bundle create"},
+		{"bundle show TEXT", cli.ExitUsage, "TEXT: not a bundle", "okara bundle create"},
 		{"state pull REGISTRY/infra/state -o DIR/none/x", cli.ExitUsage, "folder DIR/none does not exist", "usage: okara state pull"},
 		{"keys import TEXT --dir DIR/k", cli.ExitUsage, "not an armored OpenPGP key", "usage: okara keys import"},
 		{"lock TEXT --registry REGISTRY", cli.ExitUsage, "TEXT is not a folder", "usage: okara lock"},
@@ -201,7 +239,7 @@ func TestBadUsage(t *testing.T) {
 		{"state push REGISTRY/infra/state EMPTY", cli.ExitFailure, "not a state file", "`tofu state pull`"},
 		{"state push REGISTRY/infra/state DIR", cli.ExitUsage, "is a folder, not a file", "usage: okara state push"},
 		{"state push REGISTRY/infra/state DIR/none", cli.ExitUsage, "does not exist", "usage: okara state push"},
-		{"depot plan TEXT", cli.ExitUsage, "TEXT:1: An argument or block definition is required", ""},
+		{"depot plan TEXT", cli.ExitUsage, "TEXT:1: expected an argument, NAME = VALUE, or a block", ""},
 		{"depot plan DIR/none", cli.ExitUsage, "does not exist", "usage: okara depot plan [FILE]"},
 		{"depot plan", cli.ExitUsage, "depot.hcl does not exist", "usage: okara depot plan [FILE]"},
 		{"serve --config TEXT", cli.ExitUsage, "TEXT:1", ""},
@@ -360,109 +398,4 @@ func literal(names *strings.Replacer, text string) string {
 		return text
 	}
 	return names.Replace(text)
-}
-
-// TestPartlyHint: if the failures are in the list, the hint is about them.
-func TestPartlyHint(t *testing.T) {
-	u := newBadUsage(t)
-	for line, want := range map[string]string{
-		"mirror acme/dns --from https://TLS --registry REGISTRY":               "hint: set the CA that signed its certificate with --ca-file",
-		"mirror TLS/acme/dns --registry REGISTRY":                              "hint: it speaks https",
-		"mirror net/vpc/aws --openpgp-key KEYS/ID.pub.asc --registry REGISTRY": "refused: not verified: modules have no OpenPGP signature",
-	} {
-		if o := okara(t, strings.Fields(u.names.Replace(line))...); o.code != cli.ExitPartly || !strings.Contains(o.out+o.err, want) {
-			t.Errorf("%s: exit %d, want %q\n%s%s", line, o.code, want, o.out, o.err)
-		}
-	}
-}
-
-// TestForgivenUsage accepts what users copy from elsewhere.
-func TestForgivenUsage(t *testing.T) {
-	u := newBadUsage(t)
-	for line, want := range map[string]string{
-		"state list oci://REGISTRY/infra/state":                             "default",
-		"state list https://REGISTRY/infra/state/":                          "default",
-		"list --registry https://REGISTRY/":                                 "net/vpc/aws",
-		"show net/vpc/aws@v1.0.0 --registry REGISTRY":                       "version    1.0.0",
-		"show net/vpc/aws v1.0.0 --registry REGISTRY":                       "version    1.0.0",
-		"pull net/vpc/aws 1.0.0 DIR/pulled --registry REGISTRY":             "",
-		"compare net/vpc/aws@1.0.0 net/vpc/aws@1.1.0 --registry REGISTRY":   "between 1.0.0 and 1.1.0",
-		"publish module MODULE net/vpc/aws@1.1.0 --registry REGISTRY":       "net/vpc/aws:1.1.0@",
-		"state list infra/state --registry REGISTRY":                        "default",
-		"state diff infra/state 1 1 --registry REGISTRY":                    "",
-		"list net/vpc/aws 1.0.0 --registry REGISTRY":                        "1.0.0",
-		"publish module MODULE net/vpc/aws v1.1.0 --registry REGISTRY":      "net/vpc/aws:1.1.0@",
-		"depot plan EMPTY --registry REGISTRY":                              "",
-		"publish module MODULE net/vpc/aws 1.1.0 --registry oci://REGISTRY": "net/vpc/aws:1.1.0@",
-	} {
-		if o := okara(t, strings.Fields(u.names.Replace(line))...); o.code != cli.ExitOK || !strings.Contains(o.out, want) {
-			t.Errorf("%s: exit %d, want %q\n%s%s", line, o.code, want, o.out, o.err)
-		}
-	}
-}
-
-// TestFailureJSON: with --json there is one document on stdout for every kind of failure.
-//
-// Shows: mistakes 30
-func TestFailureJSON(t *testing.T) {
-	u := newBadUsage(t)
-	other := newModuleDir(t)
-	mustWrite(t, filepath.Join(other, "more.tf"), []byte("locals {}\n"))
-	for _, row := range []struct {
-		line string
-		want cli.Failure
-	}{
-		{"show net/vpc/aws@9.9.9 --registry REGISTRY --json", cli.Failure{Code: cli.ExitNotFound, Reason: "has no version 9.9.9"}},
-		{"list --bogus --json", cli.Failure{Code: cli.ExitUsage, Reason: "unknown flag", Hint: "usage: okara list"}},
-		{"state lst --json", cli.Failure{Code: cli.ExitUsage, Reason: "unknown command", Hint: "okara state list"}},
-		{"serve TEXT --json", cli.Failure{Code: cli.ExitUsage, Reason: "takes no arguments", Hint: "--config"}},
-		{"list --registry LOGIN --json", cli.Failure{Code: cli.ExitDenied, Reason: "authentication required", Hint: "okara login"}},
-		{"publish module " + other + " net/vpc/aws 1.0.0 --registry REGISTRY --json", cli.Failure{Code: cli.ExitConflict, Reason: "already published with other content", Hint: "such as 1.0.1", Next: "1.0.1"}},
-		{"mirror acme/dns --from DIR --registry REGISTRY --json", cli.Failure{}}, // the list is the document
-	} {
-		o := okara(t, strings.Fields(u.names.Replace(row.line))...)
-		if row.want.Code == 0 {
-			var list []mirrorResult
-			if err := json.Unmarshal([]byte(o.out), &list); err != nil || len(list) != 1 || o.code != cli.ExitPartly {
-				t.Errorf("%s: exit %d, %v\n%s", row.line, o.code, err, o.out)
-			}
-			continue
-		}
-		var doc struct{ Error cli.Failure }
-		err := json.Unmarshal([]byte(o.out), &doc)
-		got := doc.Error
-		if err != nil || o.code != row.want.Code || got.Code != o.code || got.Next != row.want.Next ||
-			!strings.Contains(got.Reason, row.want.Reason) || !strings.Contains(got.Hint, row.want.Hint) {
-			t.Errorf("%s: exit %d, %v\n%s", row.line, o.code, err, o.out)
-		}
-		if !strings.HasPrefix(o.err, "okara: ") {
-			t.Errorf("%s: stderr %q", row.line, o.err)
-		}
-	}
-}
-
-// TestRefusedCredential: the message says which credential a registry refused and where it
-// is stored, but not its secret.
-//
-// Shows: mistakes 30
-func TestRefusedCredential(t *testing.T) {
-	login := newAnswer(t, http.StatusUnauthorized, `{"errors":[{"code":"UNAUTHORIZED","message":"no"}]}`)
-	file := filepath.Join(t.TempDir(), "config.json")
-	mustWrite(t, file, []byte(`{"auths":{"`+login+`":{"username":"octocat","password":"hunter2"}}}`))
-	tofurc := filepath.Join(t.TempDir(), "tofurc")
-	mustWrite(t, tofurc, []byte("credentials \""+login+"\" {\n  token = \"hunter2\"\n}\n"))
-	again := "; log in with `okara login " + login + "`"
-	for name, env := range map[string]map[string]string{
-		"the password of octocat from " + file + " was refused" + again: {"DOCKER_CONFIG": filepath.Dir(file)},
-		"the password of me from variables OKARA_USERNAME and OKARA_PASSWORD was refused; explicit credentials are never replaced by others": {
-			"OKARA_USERNAME": "me", "OKARA_PASSWORD": "hunter2", "DOCKER_CONFIG": filepath.Dir(file)},
-		"the registry token from " + tofurc + ", and the password of octocat from " + file + " were refused" + again: {"DOCKER_CONFIG": filepath.Dir(file), "TF_CLI_CONFIG_FILE": tofurc},
-	} {
-		var out, errOut bytes.Buffer
-		code := runCommand(t.Context(), []string{"list", "--registry", login}, strings.NewReader(""), &out, &errOut, func(name string) string { return env[name] })
-		o := outcome{code: code, out: out.String(), err: errOut.String()}
-		if o.code != cli.ExitDenied || !strings.Contains(o.err, name) || strings.Contains(o.err, "hunter2") {
-			t.Errorf("exit %d\n%s", o.code, o.err)
-		}
-	}
 }

@@ -93,6 +93,11 @@ func bundleCreate(ctx context.Context, reg *cli.Registries, file string, address
 	if err == nil && info.IsDir() {
 		return cli.UsageError("%s is a folder, not a file", file)
 	}
+	if old, wrong := bundle.Open(file); wrong == nil {
+		_ = old.Close() // only read
+	} else if errors.Is(wrong, bundle.ErrNone) && info.Size() > 0 {
+		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf("%s exists and is not a bundle", file)}, "name another file, or remove this one first")
+	}
 	if o.Policy, err = policy.readPolicy(); err != nil {
 		return err
 	}

@@ -172,6 +172,9 @@ func parseServer(s string) (*url.URL, error) {
 		return nil, cli.WithHint(cli.UsageError("%s: tofu and terraform need https for a server on another machine", s),
 			"start okara serve with --tls-cert or --tls-self-signed")
 	}
+	if first, _, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/"); first == "ui" {
+		return nil, cli.UsageError("%s is a page: write the address of okara serve, without the path of a page", s)
+	}
 	if strings.Trim(u.Host+u.Path, plainURL) != "" {
 		return nil, cli.UsageError("invalid server URL %q: only letters, digits and ./:-_~[] are allowed", s)
 	}
@@ -181,7 +184,7 @@ func parseServer(s string) (*url.URL, error) {
 // checkHostname refuses what the tools refuse in a module source address.
 func checkHostname(host string) error {
 	if _, err := addr.ParseProvider(host + "/n/t"); err != nil {
-		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
+		return cli.UsageError("--hostname %q must be a host name, without a scheme", host)
 	}
 	if !strings.Contains(host, ".") {
 		return cli.WithHint(cli.UsageError("%s: tofu and terraform refuse modules from a host name without a dot", host),

@@ -65,7 +65,7 @@ func (m *configMerge) merge(name, text, server string) error {
 	}
 	old, diags := syntax.ParseBody(m.out, name)
 	if diags.HasErrors() {
-		return cli.WithHint(cli.UsageError("%w", diags), "%s was not changed; correct it, or write to another file", name)
+		return cli.WithHint(cli.UsageError("not a CLI configuration: %w", syntax.Wrong(diags)), "%s was not changed; correct it, or write to another file", name)
 	}
 	for _, b := range slices.Backward(old.Blocks) {
 		if i := indexBlock(added.Blocks, b); i >= 0 {

@@ -71,7 +71,7 @@ func openTag(ctx context.Context, reg *cli.Registries, s string) (r *oci.Repo, t
 		return nil, "", err
 	}
 	if _, err = r.Resolve(ctx, tag); errors.Is(err, oci.ErrNotFound) {
-		err = fmt.Errorf("%s has no tag %s: %w", r, tag, oci.ErrNotFound)
+		err = cli.WithHint(fmt.Errorf("%s has no tag %s: %w", r, tag, oci.ErrNotFound), "push the package there first, as with `oras push %s:%s`", r, tag)
 	}
 	return r, tag, err
 }

@@ -31,6 +31,7 @@ can be run by okara serve --depot on an interval.`
 
 type depotFlags struct {
 	file   string
+	given  bool // file is not the default
 	usedBy []string
 	repair bool
 	jobs   int
@@ -49,7 +50,7 @@ func (f *depotFlags) addTo(up *upstreams, cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.usedBy, "used-by", nil, "lock `FILE` or folder of lock files whose versions retention keeps (repeatable)")
 	cmd.Flags().IntVar(&f.jobs, "jobs", 4, "entries processed at a time")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 {
+		if f.given = len(args) == 1 || cmd.Flags().Changed("file"); len(args) != 1 {
 			return cobra.NoArgs(cmd, args)
 		}
 		if cmd.Flags().Changed("file") {

@@ -62,7 +62,7 @@ func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
 		case r.Error != "":
 			count["failed"]++
 			failures = append(failures, r.Err())
-			lines = append(lines, fmt.Sprintf("failed %s %s: %s", r.Entry, r.Version, r.Error))
+			lines = append(lines, fmt.Sprintf("failed %s: %s", strings.TrimSpace(r.Entry+" "+r.Version), r.Error))
 		case r.Action == supply.ActionDrift:
 			drift = append(drift, fmt.Sprintf("%s %s: %s", r.Entry, r.Version, r.Reason))
 		case r.Changes():

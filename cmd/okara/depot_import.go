@@ -129,6 +129,9 @@ func importFiles(a *cli.App, args []string) (entries []importer.Entry, interval 
 		if err != nil {
 			return nil, 0, err
 		}
+		if len(names) == 0 {
+			return nil, 0, cli.UsageError("no lock files in %s", arg)
+		}
 		for _, name := range names {
 			l, err := readLockFile(name)
 			if err != nil {

@@ -37,7 +37,7 @@ entries and versions that only one of them has, and missing platforms.`,
 func depotStatus(ctx context.Context, reg *cli.Registries, f depotFlags) error {
 	set := &supply.Set{}
 	named := reg.Registry != "" || reg.Getenv("OKARA_REGISTRY") != ""
-	if _, err := os.Stat(f.file); err == nil || !named {
+	if _, err := os.Stat(f.file); err == nil || !named || f.given {
 		if set, err = readSet(f.file); err != nil {
 			return err
 		}

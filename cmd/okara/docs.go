@@ -30,11 +30,12 @@ Exit codes: 0 done, 2 usage, 3 nothing found.`,
 			if topic == "" {
 				topic = manual.Index
 			}
+			topic = strings.TrimPrefix(topic, "docs/")
 			if p, ok := manual.Get(topic); ok {
 				return a.PrintResult(map[string]string{"page": p.Name, "title": p.Title, "text": p.Text}, strings.TrimSuffix(p.Text, "\n"))
 			}
 			found := manual.Search(topic)
-			if len(found) == 0 {
+			if len(found) == 0 || strings.Contains(topic, "/") && !strings.Contains(topic, " ") {
 				return cli.WithHint(&cli.ExitError{Code: cli.ExitNotFound, Err: fmt.Errorf("no page about %q", topic)}, "`okara docs` lists all pages")
 			}
 			rows := [][]string{{"PAGE", "TITLE"}}

@@ -52,6 +52,10 @@ except with --dry-run. It can be interrupted at any time.`,
 func collectGarbage(ctx context.Context, a *cli.App, storage string, o embedded.Collection) error {
 	if storage == "" {
 		storage = dataDir(a.Getenv)
+	} else if err := cli.CheckFolder(storage); err != nil {
+		return err
+	} else if err := cli.CheckFolder(filepath.Join(storage, "registry")); err != nil {
+		return cli.UsageError("%s is not the storage of okara serve: it has no folder registry", storage)
 	}
 	c, err := embedded.Collect(ctx, filepath.Join(storage, "registry"), o)
 	switch {

@@ -16,6 +16,9 @@ import (
 
 func newExtension() server.Extension { return instances.New() }
 
+// checkEnvironment refuses an environment variable that runs do not take from a workspace.
+func checkEnvironment(name string) error { return instances.CheckEnvironment(name) }
+
 // addInstances adds the commands of instances to the tree of okara, and to its command
 // "doctor".
 func addInstances(root, doctor *cobra.Command, reg *cli.Registries) {

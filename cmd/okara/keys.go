@@ -136,6 +136,11 @@ func newKeysList(a *cli.App) *cobra.Command {
 		Example: `  okara keys list --json`,
 		Args:    cobra.NoArgs,
 		RunE: inKeysDir(a, &dir, func(folder signing.KeyDir, args []string) error {
+			if dir != "" {
+				if err := cli.CheckFolder(dir); err != nil {
+					return err
+				}
+			}
 			infos, err := folder.List()
 			if err != nil {
 				return err

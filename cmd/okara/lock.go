@@ -84,6 +84,9 @@ func newLock(up *upstreams) *cobra.Command {
 			if err := cli.CheckFolder(dir); err != nil {
 				return err
 			}
+			if o.modules && o.from != "" {
+				return cli.UsageError("--from is for providers, and cannot be combined with --modules")
+			}
 			if o.modules {
 				return lockModules(cmd.Context(), up, dir, o)
 			}

@@ -66,12 +66,16 @@ func lockModules(ctx context.Context, up *upstreams, dir string, o lockOptions) 
 	if fresh {
 		locked = &modulelock.File{}
 	}
+	missing := locked.ListMissing(dir, data)
 	changes := locked.Compare(installed)
 	pending := slices.ContainsFunc(changes, func(d modulelock.Difference) bool {
-		return slices.Contains(names, d.Call) || slices.Contains(names, d.Package)
+		return !slices.Contains(missing, d.Call) && (slices.Contains(names, d.Call) || slices.Contains(names, d.Package))
 	})
 	if forgets && !pending {
 		return forgetModules(a, locked, name, data, names)
+	}
+	if !o.check && len(missing) > 0 { // what init did not get to stays locked
+		return cli.WithHint(fmt.Errorf("nothing was written: init has not installed %s", strings.Join(missing, ", ")), "run init again until it succeeds")
 	}
 	refused := changes
 	if !o.check {
@@ -83,7 +87,11 @@ func lockModules(ctx context.Context, up *upstreams, dir string, o lockOptions) 
 	}
 	lines := make([]string, 0, len(shown))
 	for _, d := range shown {
-		lines = append(lines, d.String())
+		line := d.String()
+		if !o.check && len(refused) == 0 && d.Locked != "" && d.Found != "" {
+			line = fmt.Sprintf("%s: %s -> %s", d.Call, d.Locked, d.Found)
+		}
+		lines = append(lines, line)
 	}
 	if len(lines) == 0 || fresh && !o.check {
 		lines = []string{fmt.Sprintf("%s: %s, %s", name, text.Plural(len(installed.Calls), "call"), text.Plural(len(installed.Packages), "package"))}
@@ -98,7 +106,7 @@ func lockModules(ctx context.Context, up *upstreams, dir string, o lockOptions) 
 	case len(refused) > 0 && o.check && fresh:
 		return cli.WithHint(lockDiffers(fmt.Errorf("there is no %s", name)), "write it with `okara lock --modules %s`", dir)
 	case len(refused) > 0 && o.check:
-		return cli.WithHint(lockDiffers(fmt.Errorf("the installed modules do not match %s", name)), "to install them again, remove .terraform/modules and run init; to accept them, run `okara lock --modules --upgrade %s`", dir)
+		return cli.WithHint(lockDiffers(fmt.Errorf("the installed modules do not match %s", name)), "to install them again, remove .terraform/modules and run init; to accept them, run `%s`", strings.TrimSuffix("okara lock --modules --upgrade "+text.ShellWord(dir), " ."))
 	case len(refused) > 0:
 		return cli.WithHint(lockDiffers(fmt.Errorf("%s has different packages for these calls", name)), "accept them with --upgrade")
 	case o.check, fresh && len(installed.Calls) == 0:
@@ -190,7 +198,7 @@ func forgetModules(a *cli.App, locked *modulelock.File, name, data string, names
 		return err
 	}
 	if rest == nil {
-		return cli.WithHint(fmt.Errorf("%s has no call or package %s", name, strings.Join(names, ", ")), "specify a call by the label of its block in that file")
+		return cli.WithHint(&cli.ExitError{Code: cli.ExitNotFound, Err: fmt.Errorf("%s has no call or package %s", name, strings.Join(names, ", "))}, "specify a call by the label of its block in that file")
 	}
 	if err := files.Replace(name, rest.Bytes(), 0o644); err != nil {
 		return err

@@ -41,7 +41,8 @@ that the origin lacks are skipped with a warning; a version with none of them fa
 Each version is reported as new, extended, skipped, refused (a missing or wrong signature, wrong
 bytes, a package that cannot be installed, or different content) or failed (it could not
 be read or stored). A refused or failed version does not stop the others: the exit code is
-then 6, or 4 if everything refused is different content.
+then 6, or 4 if everything refused is different content; of one version alone it is that of
+its cause.
 
 ` + internalHelp + `
 
@@ -408,8 +409,25 @@ func printMirrored(a *cli.App, results []mirrorResult) error {
 	if len(results) == 1 {
 		what = "the version was not mirrored"
 	}
+	if len(results) == 1 && len(failures) == 1 && !hasType[*depot.ConflictError](failures[0]) { // nothing was done
+		err := &becauseOf{what, failures[0]}
+		if errors.Is(err, oci.ErrNotFound) {
+			return cli.WithHint(err, "check the address, and that the origin of --from has this version")
+		}
+		return err
+	}
 	return unfinishedError(failures, what)
 }
+
+// becauseOf is what a cause that was printed has prevented.
+type becauseOf struct {
+	what  string
+	cause error
+}
+
+func (e *becauseOf) Error() string { return e.what }
+
+func (e *becauseOf) Unwrap() error { return e.cause }
 
 // unfinishedError returns nil, or an error that some versions differ from their origins, which what says. The exit
 // code is that of a conflict if different content is the only kind of failure.

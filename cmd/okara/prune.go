@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 type pruned struct {
@@ -37,7 +38,7 @@ func newPrune(reg *cli.Registries) *cobra.Command {
 		Use:   "prune ADDRESS[@CONSTRAINT] --keep N",
 		Short: "Remove old versions of a module or provider",
 		Long: `Remove old versions of a module or provider: all but the N highest and those named by
---pin; with a constraint, of those that match it. Versions that are withdrawn, deprecated in favour of another, or refused by the
+--pin. With a constraint only versions that match it are counted and removed. Versions that are withdrawn, deprecated in favour of another, or refused by the
 policy of --require, --openpgp-key, --cosign-key and --block are not counted. They stay
 while they are above the lowest counted version, and are removed below it. The release
 that clients choose always stays. With --keep used, so does the lowest version that the
@@ -49,7 +50,7 @@ On a terminal okara shows what would be removed and asks for confirmation; elsew
 removed. On a registry that does not delete tags the manifest is removed, unless another
 tag refers to it; what remains is withdrawn and reported.
 
-Prints the versions. okara yank --undo restores one until the registry's garbage
+Prints what was removed. okara yank --undo restores one until the registry's garbage
 collection frees it; until then its number is not reused.
 
 Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
@@ -69,13 +70,21 @@ Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
 			if err != nil {
 				return err
 			}
+			if _, version, _ := strings.Cut(args[0], "@"); version != "" {
+				if v, err := addr.ParseVersion(version); err == nil {
+					return cli.WithHint(cli.UsageError("@%s is one version, and --keep %s keeps it", version, keep), "`okara yank --delete-tag %s@%s` removes it", t.address, v)
+				}
+			}
 			l, err := t.policyVersions(cmd.Context(), require)
 			if err != nil {
 				return err
 			}
 			for _, pin := range pins {
+				if _, err := addr.ParseVersion(pin); err != nil {
+					return cli.UsageError("--pin %s: must be a version such as 1.0.0", pin)
+				}
 				if !slices.ContainsFunc(l.Listing.Versions, func(v addr.Version) bool { return v.String() == pin }) {
-					return cli.WithHint(cli.UsageError("--pin %s: %s has no such version", pin, t.address), "`okara list %s` shows the versions", t.address)
+					return cli.WithHint(fmt.Errorf("--pin %s: %s has no such version: %w", pin, t.address, oci.ErrNotFound), "`okara list %s` shows the versions", t.address)
 				}
 			}
 			inUse := func(addr.Version) bool { return false }
@@ -85,7 +94,7 @@ Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
 			versions := l.Listing.Prunable(depot.Retention{
 				Keep:   n,
 				Pinned: func(v addr.Version) bool { return slices.Contains(pins, v.String()) || !t.Selects(v) || inUse(v) },
-				Usable: func(v addr.Version) bool { return slices.Contains(l.Listed, v) },
+				Usable: func(v addr.Version) bool { return t.Selects(v) && slices.Contains(l.Listed, v) },
 			})
 			return pruneItem(cmd.Context(), reg.App, t, l, versions, removal)
 		},
@@ -146,5 +155,15 @@ func printPruned(a *cli.App, out pruned, versions []addr.Version, err error) err
 	for _, v := range versions {
 		out.Versions = append(out.Versions, v.String())
 	}
-	return a.PrintResult(out, strings.Join(out.Versions, "\n"))
+	verb := "removed "
+	if out.DryRun {
+		verb = "would remove "
+	} else if !out.Deleted {
+		verb = "withdrew "
+	}
+	var lines []string
+	for _, v := range out.Versions {
+		lines = append(lines, verb+out.Address+" "+v)
+	}
+	return a.PrintResult(out, strings.Join(lines, "\n"))
 }

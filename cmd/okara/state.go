@@ -156,6 +156,12 @@ func noState(err error, reference, ws string) error {
 		"`okara state list %s` shows the workspaces", reference)
 }
 
+// noStates says that a repository has none.
+func noStates(reference string) error {
+	host, _, _ := strings.Cut(reference, "/")
+	return cli.WithHint(fmt.Errorf("no states in %s: %w", reference, oci.ErrNotFound), "`okara state list %s --all` shows the repositories with states", host)
+}
+
 // requireOutput refuses --json without a file for the state.
 func requireOutput(a *cli.App, file string) error {
 	if a.JSON && file == "" {

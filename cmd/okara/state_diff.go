@@ -48,6 +48,11 @@ suggests it (password, secret, token, private_key and the like).`,
 		return printDiff(reg.App, d, limit)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		for i, arg := range args {
+			if _, err := os.Stat(arg); err != nil && !isVersion(arg) && strings.HasSuffix(arg, "state") != strings.HasSuffix(arg, ".json") && (i > 0 || len(args) == 1) {
+				return cli.WithHint(cli.UsageError("%s does not exist", arg), "A and B are versions, such as 41, or state files")
+			}
+		}
 		if len(args) != 2 || isVersion(args[1]) || !isStateFile(args[0]) && strings.Contains(args[0], "/") {
 			return stored(cmd, args)
 		}
@@ -110,7 +115,7 @@ func readSide(ctx context.Context, s *statebackend.Store, ws, side string, versi
 		}
 		doc, err := states.Parse(state)
 		if err != nil {
-			return nil, cli.WithHint(fmt.Errorf("%s: %w", side, err), "expected a state file, or the number of a version")
+			return nil, cli.WithHint(cli.UsageError("%s is not a state file: %w", side, err), "expected a state file, or the number of a version")
 		}
 		return doc, nil
 	}

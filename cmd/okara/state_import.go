@@ -103,6 +103,11 @@ func importSources(ctx context.Context, reg *cli.Registries, f *stateFlags, path
 	}
 	if !isRepo {
 		versions, err := foreign.Files(ctx, path, func(file string) ([]byte, error) { return readState(nil, file) })
+		if errors.Is(err, oci.ErrNotFound) {
+			err = cli.WithHint(cli.UsageError("no state files in %s", path), "expected *.tfstate files, or the versions of one state as saved from a bucket")
+		} else if errors.Is(err, statebackend.ErrNotState) {
+			err = cli.UsageError("%w", err)
+		}
 		return map[string][]foreign.Version{ws: versions}, err
 	}
 	source := *f
@@ -122,7 +127,7 @@ func importSources(ctx context.Context, reg *cli.Registries, f *stateFlags, path
 		sources = map[string][]foreign.Version{ws: sources[ws]}
 	}
 	if len(sources) == 0 {
-		return nil, fmt.Errorf("no states in %s: %w", path, oci.ErrNotFound)
+		return nil, noStates(reference)
 	}
 	return sources, nil
 }

@@ -79,7 +79,7 @@ func keyUses(ctx context.Context, s *statebackend.Store, names []string) ([]keyU
 		}
 	}
 	if len(uses) == 0 {
-		return uses, fmt.Errorf("no states in %s: %w", s.Repo(), oci.ErrNotFound)
+		return uses, noStates(fmt.Sprint(s.Repo()))
 	}
 	return uses, nil
 }

@@ -4,12 +4,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -41,7 +43,13 @@ and under it are listed, if the registry can list its repositories.`,
 			}
 			shown := locksText(list)
 			if shown == "" {
-				reg.Note("no locks held in %s", args[0])
+				none := ""
+				if s, err := f.openStore(reg, args[0]); err == nil && !all {
+					if found, err := s.List(cmd.Context()); errors.Is(err, oci.ErrNotFound) || err == nil && found.Size() == 0 {
+						none = ": there are no states"
+					}
+				}
+				reg.Note("no locks held in %s%s", args[0], none)
 			}
 			noteUnlocks(reg.App, list)
 			if all {

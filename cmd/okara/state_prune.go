@@ -58,6 +58,9 @@ func pruneState(ctx context.Context, a *cli.App, s *statebackend.Store, out prun
 	if err != nil {
 		return noState(err, out.Repository, out.Workspace)
 	}
+	if list, err := s.List(ctx); err == nil && list.Size() == 0 {
+		return noStates(out.Repository)
+	}
 	if len(old) == 0 {
 		a.Note("nothing to remove: workspace %s of %s has no more than %s", out.Workspace, out.Repository, text.Plural(keep, "version"))
 	}

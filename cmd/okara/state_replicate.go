@@ -63,7 +63,7 @@ func newStateReplicate(reg *cli.Registries, f *stateFlags) *cobra.Command {
 				}
 			}
 			if len(names) == 0 {
-				return fmt.Errorf("no states in %s: %w", args[0], oci.ErrNotFound)
+				return noStates(args[0])
 			}
 			if err := how.confirm(cmd.Context(), reg.App, src, dst); err != nil {
 				return err

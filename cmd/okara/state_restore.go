@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,6 +35,9 @@ version that another key decrypts: from then on the state is encrypted with the 
 		Example: "  okara state restore registry.example.com/state/shop 41 -w prod",
 		Args:    cobra.RangeArgs(1, 2),
 		PreRunE: func(_ *cobra.Command, args []string) (err error) {
+			if last := args[len(args)-1]; len(args) == 1 && strings.Contains(last, "/") {
+				return cli.WithHint(cli.UsageError("missing: N"), "`okara state history %s` shows the numbers", last)
+			}
 			n, err = versionArg(args[len(args)-1])
 			return err
 		},

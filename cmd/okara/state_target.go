@@ -62,6 +62,9 @@ func (f *stateFlags) withNamedState(reg *cli.Registries, minArgs int, ws *string
 
 func (f *stateFlags) withStore(reg *cli.Registries, minArgs int, ws *string, run func(*cobra.Command, *statebackend.Store, []string) error) runFunc {
 	return f.withNamedState(reg, minArgs, ws, func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("workspace") && *ws == "" {
+			return cli.UsageError("--workspace must not be empty")
+		}
 		s, err := f.openStore(reg, args[0])
 		if err != nil {
 			return err

@@ -53,7 +53,7 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 			if takeOver {
 				end = func() error { return endAnyLock(cmd.Context(), s, ws, reg.UserAgent()) }
 			}
-			if err := end(); errors.Is(err, oci.ErrNotFound) {
+			if err := end(); errors.Is(err, oci.ErrNotFound) && !takeOver {
 				return cli.WithHint(err, "`okara state locks %s` shows the locks", args[0])
 			} else if err != nil {
 				return err
@@ -70,7 +70,7 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 
 func endAnyLock(ctx context.Context, s *statebackend.Store, ws, tool string) error {
 	if list, err := s.List(ctx); err != nil || list.Size() == 0 {
-		return cmp.Or(err, fmt.Errorf("no states in %s: %w", s.Repo(), oci.ErrNotFound))
+		return cmp.Or(err, noStates(fmt.Sprint(s.Repo())))
 	}
 	l, err := s.TakeOver(ctx, ws, statebackend.NewLockInfo("takeover", tool))
 	if err != nil {

@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -165,7 +167,7 @@ func cacheDir() string {
 }
 
 func noProgram(program, variable string, err error) error {
-	set := variable != "" && strings.ContainsAny(program, `/\\`)
+	set := variable != "" && program != strings.ToLower(strings.TrimPrefix(variable, "OKARA_"))
 	what := program + " not found on PATH"
 	if set {
 		what = fmt.Sprintf("%s, which %s names, is not a program", program, variable)
@@ -186,14 +188,28 @@ func noProgram(program, variable string, err error) error {
 }
 
 func bridgeOptions(reg *cli.Registries) bridge.Options {
+	var warn sync.Once
 	return bridge.Options{
 		Open: func(_ context.Context, b backendblock.Backend) (*statebackend.Store, error) {
+			if keys := reg.Getenv("OKARA_STATE_KEYS") + reg.Getenv("OKARA_STATE_IDENTITIES"); keys != "" && len(b.Encryption) == 0 {
+				warn.Do(func() {
+					reg.Note("warning: okara does not encrypt this state: OKARA_STATE_KEYS has no effect here\nhint: name the keys in an encryption block of the backend block")
+				})
+			}
 			return openBackend(reg, b)
 		},
 		Getenv: reg.Getenv, Stdin: reg.In, Stdout: reg.Out, Stderr: reg.Err, Logger: reg.Logger(), Unchanged: reg.Quiet,
 		Begin: func(s bridge.Start) { noteStart(reg.App, s) },
 		Warn:  func(warning string) { reg.Note("okara: %s", warning) },
-		Init:  func(dir, dataDir string) (func(int), error) { return shareProviders(reg.App, dir, dataDir) },
+		Init: func(dir, dataDir string) (func(int), error) {
+			c, err := bridge.Read(dir, bridge.ReadOptions{Getenv: reg.Getenv})
+			if err == nil && c.Declared { // a key that is missing is named before the tool asks for the state
+				if _, err = openBackend(reg, c.Backend.ForWorkspace("default")); errors.Is(err, fs.ErrNotExist) {
+					return nil, err
+				}
+			}
+			return shareProviders(reg.App, dir, dataDir)
+		},
 	}
 }
 

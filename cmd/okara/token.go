@@ -62,14 +62,17 @@ printed to stderr.`,
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
-			if write != "" {
-				// Otherwise the token would be in the file of the server, and its secret nowhere.
-				if _, err := os.Stat(filepath.Dir(write)); err != nil {
-					return cli.UsageError("--write %s: %w", write, err)
-				}
+			if err := checkTokenFiles(file, write); err != nil {
+				return err
 			}
 			if err := addToken(a, file, token); err != nil {
 				return err
+			}
+			for _, s := range scopes {
+				kind, parts := string(s.Kind), strings.Count(s.Glob, "/")+1
+				if least := map[string]int{"module": 3, "provider": 2, "mirror": 3, "template": 2, "instance": 2}[kind]; parts < least && !strings.Contains(s.Glob, "**") {
+					a.Note("warning: %s matches no %s; for all of %s write %s:%s:%s/**", s, kind, s.Glob, s.Action, kind, s.Glob)
+				}
 			}
 			if days == 0 {
 				a.Note("the token never expires; set an expiry with --days")
@@ -82,6 +85,23 @@ printed to stderr.`,
 	f.StringVar(&write, "write", "", "write only the token to `FILE`, with mode 0600, instead of stdout")
 	f.IntVar(&days, "days", 0, "days until the token expires; 0: never")
 	return cmd
+}
+
+// checkTokenFiles refuses files that cannot be written, before a token is in the file of the server and
+// its secret nowhere, and one that exists: it may be the tokens of a server.
+func checkTokenFiles(file, write string) error {
+	if file != "" && filepath.Clean(file) == filepath.Clean(write) {
+		return cli.UsageError("--write and --token-file name the same file")
+	}
+	for _, name := range []string{file, write} {
+		if _, err := os.Stat(filepath.Dir(name)); name != "" && err != nil {
+			return cli.UsageError("folder %s does not exist", filepath.Dir(name))
+		}
+	}
+	if info, err := os.Stat(write); err == nil && info.Mode().IsRegular() {
+		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf("%s already exists", write)}, "name a new file with --write, or remove this one first")
+	}
+	return nil
 }
 
 func parseScopes(args []string) ([]rights.Scope, error) {
@@ -116,7 +136,10 @@ func addToken(a *cli.App, file string, t statictoken.Token) error {
 	if errors.Is(err, fs.ErrExist) {
 		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: err}, "choose another name, or revoke the old token first: `okara admin token revoke`")
 	}
-	return err
+	if err != nil {
+		return cli.UsageError("%w", err)
+	}
+	return nil
 }
 
 type tokenDoc struct {

@@ -70,8 +70,13 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 			if direct, ok := from.(registryUses); ok && len(a.States) == 0 {
 				address, _, _ := strings.Cut(args[0], "@")
 				if it, err := addr.ParseItem(address); err == nil && it.Kind != addr.KindMirror {
-					if _, err := direct.c.Versions(cmd.Context(), it); errors.Is(err, oci.ErrNotFound) {
+					known, err := direct.c.Versions(cmd.Context(), it)
+					selected, wrong := addr.ParseSelection(args[0])
+					switch {
+					case errors.Is(err, oci.ErrNotFound):
 						reg.Note("nothing is published as %s: check the address", it)
+					case err == nil && wrong == nil && len(known.Listing.Versions) > 0 && !slices.ContainsFunc(known.Listing.Versions, selected.Selects):
+						reg.Note("%s has no version that matches, the newest is %s", it, known.Listing.Versions[0])
 					}
 				}
 			}

@@ -114,7 +114,7 @@ func workspaceError(err error) error {
 	case errors.Is(err, oci.ErrUnauthenticated):
 		return cli.WithHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
 	case errors.Is(err, oci.ErrDenied):
-		return cli.WithHint(err, "the token is valid, but lacks the right write:state:ORGANIZATION/WORKSPACE, or read")
+		return cli.WithHint(err, "the token is valid; ask for the right %s", cmp.Or(cli.LackedRight(err), "write:state:ORGANIZATION/WORKSPACE, or read"))
 	case errors.Is(err, oci.ErrNotFound):
 		return cli.WithHint(err, "`okara workspace list ORGANIZATION` shows the workspaces that you may read; is this the address of `okara serve`?")
 	}
@@ -149,7 +149,11 @@ neither.
 				return workspaceError(err)
 			}
 			if len(list) == 0 {
-				reg.Note("no workspaces in %s that you may read", organization)
+				filtered := ""
+				if len(filter.Tags) > 0 || filter.Project != "" {
+					filtered = " match --tag and --project"
+				}
+				reg.Note("no workspaces in %s that you may read%s", organization, filtered)
 				return reg.PrintResult(list, "")
 			}
 			rows := [][]string{{"WORKSPACE", "TAGS", "PROJECT", "LOCKED", "CREATED"}}
@@ -207,6 +211,9 @@ A name has 1 to 90 characters: A-Z, a-z, 0-9, -, _ and .
 			}
 			if n.Mode != "" && n.Mode != "local" && n.Mode != "remote" {
 				return cli.UsageError("--execution-mode %q must be local or remote", n.Mode)
+			}
+			if _, there := c.Workspace(ctx, p); there == nil {
+				return cli.WithHint(fmt.Errorf("workspace %s already exists: %w", p, oci.ErrExists), "`okara workspace list %s` shows it; nothing was changed", p.Organization)
 			}
 			w, err := c.Create(ctx, p, n)
 			if err != nil {

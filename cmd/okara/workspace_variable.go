@@ -30,6 +30,17 @@ variable sets are managed with the tfe provider.`
 		f.addTo(reg, c, true)
 	}
 	for _, c := range []*cobra.Command{set, remove} {
+		c.PreRunE = func(_ *cobra.Command, args []string) error {
+			if category != "terraform" && category != "env" {
+				return cli.UsageError("--category %q must be terraform or env", category)
+			}
+			if c == set && category == "env" {
+				if err := checkEnvironment(args[1]); err != nil {
+					return cli.UsageError("%w", err)
+				}
+			}
+			return nil
+		}
 		c.Flags().StringVar(&category, "category", "terraform", "`terraform|env`: a variable of the configuration, or an environment variable of the tool")
 	}
 	return cmd

@@ -3,6 +3,10 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -131,4 +135,109 @@ func TestHelpPattern(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestPartlyHint: if the failures are in the list, the hint is about them.
+func TestPartlyHint(t *testing.T) {
+	u := newBadUsage(t)
+	for line, want := range map[string]string{
+		"mirror acme/dns --from https://TLS --registry REGISTRY":               "hint: set the CA that signed its certificate with --ca-file",
+		"mirror TLS/acme/dns --registry REGISTRY":                              "hint: it speaks https",
+		"mirror net/vpc/aws --openpgp-key KEYS/ID.pub.asc --registry REGISTRY": "refused: not verified: modules have no OpenPGP signature",
+	} {
+		if o := okara(t, strings.Fields(u.names.Replace(line))...); o.code != cli.ExitFailure || !strings.Contains(o.out+o.err, want) {
+			t.Errorf("%s: exit %d, want %q\n%s%s", line, o.code, want, o.out, o.err)
+		}
+	}
+}
+
+// TestForgivenUsage accepts what users copy from elsewhere.
+func TestForgivenUsage(t *testing.T) {
+	u := newBadUsage(t)
+	for line, want := range map[string]string{
+		"state list oci://REGISTRY/infra/state":                             "default",
+		"state list https://REGISTRY/infra/state/":                          "default",
+		"list --registry https://REGISTRY/":                                 "net/vpc/aws",
+		"show net/vpc/aws@v1.0.0 --registry REGISTRY":                       "version    1.0.0",
+		"show net/vpc/aws v1.0.0 --registry REGISTRY":                       "version    1.0.0",
+		"pull net/vpc/aws 1.0.0 DIR/pulled --registry REGISTRY":             "",
+		"compare net/vpc/aws@1.0.0 net/vpc/aws@1.1.0 --registry REGISTRY":   "between 1.0.0 and 1.1.0",
+		"publish module MODULE net/vpc/aws@1.1.0 --registry REGISTRY":       "net/vpc/aws:1.1.0@",
+		"state list infra/state --registry REGISTRY":                        "default",
+		"state diff infra/state 1 1 --registry REGISTRY":                    "",
+		"list net/vpc/aws 1.0.0 --registry REGISTRY":                        "1.0.0",
+		"publish module MODULE net/vpc/aws v1.1.0 --registry REGISTRY":      "net/vpc/aws:1.1.0@",
+		"depot plan EMPTY --registry REGISTRY":                              "",
+		"publish module MODULE net/vpc/aws 1.1.0 --registry oci://REGISTRY": "net/vpc/aws:1.1.0@",
+	} {
+		if o := okara(t, strings.Fields(u.names.Replace(line))...); o.code != cli.ExitOK || !strings.Contains(o.out, want) {
+			t.Errorf("%s: exit %d, want %q\n%s%s", line, o.code, want, o.out, o.err)
+		}
+	}
+}
+
+// TestFailureJSON: with --json there is one document on stdout for every kind of failure.
+//
+// Shows: mistakes 30
+func TestFailureJSON(t *testing.T) {
+	u := newBadUsage(t)
+	other := newModuleDir(t)
+	mustWrite(t, filepath.Join(other, "more.tf"), []byte("locals {}\n"))
+	for _, row := range []struct {
+		line string
+		want cli.Failure
+	}{
+		{"show net/vpc/aws@9.9.9 --registry REGISTRY --json", cli.Failure{Code: cli.ExitNotFound, Reason: "has no version 9.9.9"}},
+		{"list --bogus --json", cli.Failure{Code: cli.ExitUsage, Reason: "unknown flag", Hint: "usage: okara list"}},
+		{"state lst --json", cli.Failure{Code: cli.ExitUsage, Reason: "unknown command", Hint: "okara state list"}},
+		{"serve TEXT --json", cli.Failure{Code: cli.ExitUsage, Reason: "takes no arguments", Hint: "--config"}},
+		{"list --registry LOGIN --json", cli.Failure{Code: cli.ExitDenied, Reason: "authentication required", Hint: "okara login"}},
+		{"publish module " + other + " net/vpc/aws 1.0.0 --registry REGISTRY --json", cli.Failure{Code: cli.ExitConflict, Reason: "already published with other content", Hint: "such as 1.0.1", Next: "1.0.1"}},
+		{"mirror acme/dns --from DIR --registry REGISTRY --json", cli.Failure{}}, // the list is the document
+	} {
+		o := okara(t, strings.Fields(u.names.Replace(row.line))...)
+		if row.want.Code == 0 {
+			var list []mirrorResult
+			if err := json.Unmarshal([]byte(o.out), &list); err != nil || len(list) != 1 || o.code != cli.ExitNotFound {
+				t.Errorf("%s: exit %d, %v\n%s", row.line, o.code, err, o.out)
+			}
+			continue
+		}
+		var doc struct{ Error cli.Failure }
+		err := json.Unmarshal([]byte(o.out), &doc)
+		got := doc.Error
+		if err != nil || o.code != row.want.Code || got.Code != o.code || got.Next != row.want.Next ||
+			!strings.Contains(got.Reason, row.want.Reason) || !strings.Contains(got.Hint, row.want.Hint) {
+			t.Errorf("%s: exit %d, %v\n%s", row.line, o.code, err, o.out)
+		}
+		if !strings.HasPrefix(o.err, "okara: ") {
+			t.Errorf("%s: stderr %q", row.line, o.err)
+		}
+	}
+}
+
+// TestRefusedCredential: the message says which credential a registry refused and where it
+// is stored, but not its secret.
+//
+// Shows: mistakes 30
+func TestRefusedCredential(t *testing.T) {
+	login := newAnswer(t, http.StatusUnauthorized, `{"errors":[{"code":"UNAUTHORIZED","message":"no"}]}`)
+	file := filepath.Join(t.TempDir(), "config.json")
+	mustWrite(t, file, []byte(`{"auths":{"`+login+`":{"username":"octocat","password":"hunter2"}}}`))
+	tofurc := filepath.Join(t.TempDir(), "tofurc")
+	mustWrite(t, tofurc, []byte("credentials \""+login+"\" {\n  token = \"hunter2\"\n}\n"))
+	again := "; log in with `okara login " + login + "`"
+	for name, env := range map[string]map[string]string{
+		"the password of octocat from " + file + " was refused" + again: {"DOCKER_CONFIG": filepath.Dir(file)},
+		"the password of me from variables OKARA_USERNAME and OKARA_PASSWORD was refused; explicit credentials are never replaced by others": {
+			"OKARA_USERNAME": "me", "OKARA_PASSWORD": "hunter2", "DOCKER_CONFIG": filepath.Dir(file)},
+		"the registry token from " + tofurc + ", and the password of octocat from " + file + " were refused" + again: {"DOCKER_CONFIG": filepath.Dir(file), "TF_CLI_CONFIG_FILE": tofurc},
+	} {
+		var out, errOut bytes.Buffer
+		code := runCommand(t.Context(), []string{"list", "--registry", login}, strings.NewReader(""), &out, &errOut, func(name string) string { return env[name] })
+		o := outcome{code: code, out: out.String(), err: errOut.String()}
+		if o.code != cli.ExitDenied || !strings.Contains(o.err, name) || strings.Contains(o.err, "hunter2") {
+			t.Errorf("exit %d\n%s", o.code, o.err)
+		}
+	}
 }

@@ -152,10 +152,12 @@ func instanceError(err error, args []string) error {
 		return cli.WithHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
 	case e.Text == "unknown path":
 		return cli.WithHint(err, "this server has no instances, or it is not the address of `okara serve`")
+	case errors.Is(err, oci.ErrNotFound) && id == "ID" && strings.Contains(e.Text, "template"):
+		return cli.WithHint(err, "`okara instance template list` shows the templates that you may use")
 	case errors.Is(err, oci.ErrNotFound):
 		return cli.WithHint(err, "`okara instance list` and `okara instance template list` show what you can access; check that this is the address of `okara serve`")
 	case errors.Is(err, oci.ErrDenied):
-		return cli.WithHint(err, "the token is valid, but lacks the right to do this")
+		return cli.WithHint(err, "the token is valid, but lacks the right %s", cmp.Or(cli.LackedRight(err), "to do this"))
 	}
 	switch {
 	case e.Status == http.StatusUnprocessableEntity && strings.HasPrefix(e.Text, "parameter"):

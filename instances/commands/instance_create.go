@@ -31,8 +31,8 @@ func newInstanceCreate(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create TEMPLATE",
 		Short: "Launch a template",
-		Long: `Launch a template, and print the ID of the instance. If the template allows each
-owner only one instance, the ID of the existing one is printed; if the requested
+		Long: `Launch a template, and print the ID of the instance and its phase. If the template
+allows each owner only one instance, that one is printed; if the requested
 values differ, the launch is refused.
 
 A parameter is NAME=VALUE. A value that is JSON, such as 3, true or ["a", "b"],
@@ -82,6 +82,9 @@ func (f *createFlags) createRequest(template string) (api.Create, error) {
 	body := f.body
 	body.Template = template
 	var err error
+	if strings.Count(template, "/") != 1 {
+		return body, cli.UsageError("%q must be NAMESPACE/NAME, as `okara instance template list` shows", template)
+	}
 	if f.ttl != "" {
 		if body.TTL, err = span.Parse(f.ttl); err != nil {
 			return body, cli.UsageError("--ttl %w", err)

@@ -123,6 +123,9 @@ listed only with --all.
   okara instance list --template 'sandbox/*' --phase failed,destroy_failed`,
 		Args: cobra.NoArgs,
 		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
+			if o := filter.Owner; o != "" && o != "me" && o != "mine" && o != "offered" && !strings.Contains(o, ":") {
+				return cli.UsageError("--owner %q must be mine, me, offered, or KIND:ID such as group:team-a", o)
+			}
 			if filter.Phase == "" && !all {
 				filter.Phase = "live"
 			}
@@ -139,6 +142,10 @@ listed only with --all.
 			}
 			if list.Limit > 0 {
 				reg.Note("you have %d of %d instances", list.Used, list.Limit)
+			}
+			if len(rows) == 1 {
+				reg.Note("no instances")
+				return reg.PrintResult(list, "")
 			}
 			return reg.PrintResult(list, cli.Table(rows))
 		}),
@@ -200,6 +207,12 @@ func printOutputs(ctx context.Context, a *cli.App, c *portalclient.Client, args 
 			return cli.UsageError("instance %s has no output %q; outputs are %v", args[0], args[1], slices.Sorted(maps.Keys(all.Outputs)))
 		}
 		return a.PrintResult(v, valueText(v))
+	}
+	if len(all.Outputs) == 0 {
+		if now, err := c.Instance(ctx, args[0]); err == nil && now.Phase == "destroyed" {
+			return &cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf("%s is destroyed: it has no outputs", args[0])}
+		}
+		a.Note("%s has no outputs", args[0])
 	}
 	rows := [][]string{}
 	for _, name := range slices.Sorted(maps.Keys(all.Outputs)) {

@@ -55,6 +55,12 @@ func newInstanceVerbs(reg *cli.Registries) (all []*cobra.Command) {
 			Args:    cobra.ExactArgs(1),
 		}
 		cmd.RunE = f.instanceVerb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
+			if v.verb == "unprotect" {
+				if now, err := c.Instance(ctx, id); err == nil && now.Protected == "" {
+					reg.Note("%s is not protected", id)
+					return now, nil
+				}
+			}
 			if v.reason == "" {
 				return c.Verb(ctx, id, v.verb, nil)
 			}
@@ -190,6 +196,9 @@ must be changed on its own, which starts no run.
 		}
 		if err != nil {
 			return err
+		}
+		if body.Parameters == nil && body.Name == nil && version == "" {
+			return cli.UsageError("nothing to change: use -p, --version or --name")
 		}
 		instance, err := c.Verb(ctx, args[0], "update", body)
 		if err == nil && instance.Pending != nil {

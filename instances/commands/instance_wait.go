@@ -180,15 +180,18 @@ command continues with another one. Ctrl-C stops only the printing.
   okara instance logs abcdefgh23 --plan`,
 		Args: cobra.ExactArgs(1),
 		RunE: f.withClient(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			runs, err := c.Runs(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if len(runs) == 0 {
+				return fmt.Errorf("instance %s has no runs: %w", args[0], oci.ErrNotFound)
+			}
 			if n == 0 {
-				runs, err := c.Runs(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				if len(runs) == 0 {
-					return fmt.Errorf("instance %s has no runs: %w", args[0], oci.ErrNotFound)
-				}
 				n = runs[0].N
+			}
+			if first, last := runs[len(runs)-1].N, runs[0].N; n < first || n > last {
+				return cli.WithHint(fmt.Errorf("instance %s has no run %d: %w", args[0], n, oci.ErrNotFound), "its runs are %d to %d", first, last)
 			}
 			if follow && !plan {
 				return followLog(ctx, reg.App, c, args[0], n)

@@ -49,7 +49,7 @@ func readTemplates(paths []string) (map[string][]*template.Template, []string, e
 			return nil, nil, err
 		}
 		if len(found) == 0 {
-			return nil, nil, fmt.Errorf("no *.hcl files in %s", path)
+			return nil, nil, cli.WithHint(cli.UsageError("no *.hcl files in %s", path), "name a template file, or the folder of `instances.templates`")
 		}
 		files = append(files, found...)
 	}

@@ -26,11 +26,13 @@ const (
 	Rejected      Phase = "rejected"  // nothing was made
 )
 
-// IsKnown reports whether there is such a phase.
-func (p Phase) IsKnown() bool {
-	return slices.Contains([]Phase{Requested, Planned, Provisioning, Updating, Available, Ready, Failed,
-		Destroying, DestroyFailed, Destroyed, Orphaned, Rejected}, p)
+// Phases returns all phases.
+func Phases() []Phase {
+	return []Phase{Requested, Planned, Provisioning, Updating, Available, Ready, Failed, Destroying, DestroyFailed, Destroyed, Orphaned, Rejected}
 }
+
+// IsKnown reports whether there is such a phase.
+func (p Phase) IsKnown() bool { return slices.Contains(Phases(), p) }
 
 // Live reports whether an instance counts as existing: it has, or may have, resources.
 func (p Phase) Live() bool { return p != Destroyed && p != Orphaned && p != Rejected }

@@ -174,7 +174,7 @@ func TestBrowserOffer(t *testing.T) {
 		tab.Press("ben")
 		tab.To("Transfer")
 		tab.Enter()
-		tab.Wait("has used this portal since")
+		tab.Wait("not used this portal since")
 		his := loggedAs(t, webtest.New(t), d, bens, script, "instances")
 		his.Wait("You have none.")
 		tab.To("Transfer")

@@ -263,12 +263,12 @@ func findTemplate(_ *server, r *http.Request, c caller, _ lifecycle.View) (strin
 	if err := c.refuseUnknown(); err != nil {
 		return "", c, err
 	}
-	return "", c, noTemplate()
+	return "", c, noTemplate(name)
 }
 
 // noTemplate refuses a template that does not exist or that the caller may not see.
-func noTemplate() error {
-	return &service.Error{Status: http.StatusNotFound, Text: "template not found or not visible to you"}
+func noTemplate(name string) error {
+	return &service.Error{Status: http.StatusNotFound, Text: fmt.Sprintf("template %.80s not found or not visible to you", text.Line(name))}
 }
 
 // findPausable is findTemplate for callers that may pause the template.
@@ -295,7 +295,7 @@ func findLaunchable(s *server, r *http.Request, c caller, v lifecycle.View) (str
 // checkLaunch decides whether the caller may launch a template.
 func checkLaunch(s *server, r *http.Request, c caller, name string) (caller, error) {
 	if !c.mayRead(name) {
-		return c, noTemplate()
+		return c, noTemplate(name)
 	}
 	g, err := s.kit.Guard.Allow(r, rights.Right{Action: rights.Use, Kind: addr.KindInstance, Address: name})
 	c.grant = g

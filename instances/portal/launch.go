@@ -73,7 +73,7 @@ func readCreation(ctx context.Context, s *server, c caller, body api.Create) (li
 	e, err := s.o.Catalog.Pin(ctx, body.Template, body.Version)
 	switch {
 	case errors.Is(err, lifecycle.ErrNotFound):
-		return lifecycle.Create{}, noTemplate()
+		return lifecycle.Create{}, noTemplate(body.Template)
 	case err != nil:
 		return lifecycle.Create{}, err
 	case !e.Template.Enabled:

@@ -153,7 +153,7 @@ func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
 	wanted := strings.Split(phase, ",")
 	for _, p := range wanted {
 		if phase != "" && !slices.Contains([]string{"live", awaiting, approvable}, p) && !lifecycle.Phase(p).IsKnown() {
-			return nil, fieldError("/phase", "unknown phase %.40q", p)
+			return nil, fieldError("/phase", "%.40q must be one of %s", p, strings.Trim(fmt.Sprint(append(lifecycle.Phases(), "live", awaiting, approvable)), "[]"))
 		}
 	}
 	d := r.view.Document

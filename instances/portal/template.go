@@ -99,7 +99,7 @@ func containsWords(words string, texts ...string) bool {
 func showTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 	doc, ok := templateDoc(s, r.caller, r.view.Document, r.at)
 	if !ok {
-		return noTemplate()
+		return noTemplate(r.at)
 	}
 	if r.mayInstance(rights.Use, r.at) {
 		var err error

@@ -203,7 +203,7 @@ func findRecipient(r call[*lifecycle.Record], b api.Transfer) (template.Owner, e
 	case len(known) > 1:
 		return to, fieldError("/to", "matches several people: use the address, or user:SUBJECT")
 	}
-	return to, fieldError("/to", "is not a user or group that has used this portal since it started: ask them to log in, or ask an administrator")
+	return to, fieldError("/to", "%.80q has not used this portal since it started: ask them to log in, or ask an administrator", b.To)
 }
 
 func offerDoc(g *lifecycle.Gift) *api.Offer {
@@ -325,8 +325,11 @@ func handleChange[B any](s *server, w http.ResponseWriter, r call[*lifecycle.Rec
 	}
 	a.of = r.at
 	answer, err := s.commitEvent(r.request, r.caller, action, recordAddress(r.at), a, e)
+	if err != nil && !strings.HasPrefix(err.Error(), "instance ") {
+		err = fmt.Errorf("instance %s: %w", r.at.ID, err)
+	}
 	if err != nil {
-		return fmt.Errorf("instance %s: %w", r.at.ID, err)
+		return err
 	}
 	return s.sendAnswer(w, r.request, r.caller, answer)
 }

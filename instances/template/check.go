@@ -48,7 +48,7 @@ const (
 func (r *templateReader) checkBlock(t *Template, b templateBlock) {
 	here := func(name string) hcl.Range { return attributeRange(b.Body, name) }
 	if _, _, err := addr.ParseTemplate(t.Name); err != nil {
-		r.failAt(b.Body.MissingItemRange(), "%v", err)
+		r.errs = append(r.errs, placeError("", b.Body.MissingItemRange(), err.Error()))
 	}
 	for _, f := range []struct {
 		name, text string

@@ -22,7 +22,7 @@ func ParseConstraint(s string) (Constraint, error) {
 	set, err := versions.MeetingConstraintsStringRuby(s)
 	if err != nil {
 		why := err.Error()
-		if strings.HasSuffix(why, `after ""`) { // no part of it was understood
+		if strings.HasSuffix(why, `after ""`) || strings.HasPrefix(why, "missing comma") { // no part of it was understood
 			why = "must be a version or constraint such as 1.2.3 or ~> 1.2"
 		}
 		return Constraint{}, syntaxError("version constraint", s, "%s", why)

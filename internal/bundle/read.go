@@ -31,7 +31,7 @@ const (
 var ErrCut = fmt.Errorf("the file is truncated: %w", oci.ErrCorrupt)
 
 // ErrNone means that a file is no bundle at all.
-var ErrNone = fmt.Errorf("not a bundle: %w", oci.ErrCorrupt)
+var ErrNone = errors.New("not a bundle")
 
 // File is an open bundle, its blobs located and not checked.
 type File struct {

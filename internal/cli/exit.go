@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -49,7 +50,7 @@ func exitCode(err error) int {
 		return ExitConflict
 	case errors.Is(err, oci.ErrUnauthenticated), errors.Is(err, oci.ErrDenied):
 		return ExitDenied
-	case isWrongPath(err):
+	case isWrongPath(err), errors.Is(err, bundle.ErrNone):
 		return ExitUsage
 	}
 	return ExitFailure

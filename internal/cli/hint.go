@@ -123,8 +123,8 @@ func (a *App) refusedHint(err error) string {
 	switch {
 	case used.name == "":
 		return fmt.Sprintf("no credentials were sent to %s; log in with `okara login %s`", host, host) + explain
-	case errors.Is(err, oci.ErrDenied) && lackedRight(err) != "":
-		return cmp.Or(used.chosen, used.name) + " is valid; ask for the right " + lackedRight(err) + explain
+	case errors.Is(err, oci.ErrDenied) && LackedRight(err) != "":
+		return cmp.Or(used.chosen, used.name) + " is valid; ask for the right " + LackedRight(err) + explain
 	case errors.Is(err, oci.ErrDenied):
 		return cmp.Or(used.chosen, used.name) + " is valid, but lacks permission; check that the project exists, and what the account may do in it" + explain
 	}
@@ -138,9 +138,9 @@ func (a *App) refusedHint(err error) string {
 	return fmt.Sprintf("%s%s; log in with `okara login %s`", used.name, was, host) + explain
 }
 
-// lackedRight returns the right that okara serve found missing; "": it did not refuse. A lock
+// LackedRight returns the right that okara serve found missing; "": it did not refuse. A lock
 // begins with a request that reads, and needs the right to write.
-func lackedRight(err error) string {
+func LackedRight(err error) string {
 	_, right, _ := strings.Cut(err.Error(), rights.Lacks)
 	right, _, _ = strings.Cut(right, `"`)
 	right, _, _ = strings.Cut(right, " ")

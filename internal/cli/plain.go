@@ -61,6 +61,7 @@ func PlainReason(err error) string {
 	if before, ok := strings.CutSuffix(reason, ": "+oci.ErrNotFound.Error()); ok && (strings.Contains(" "+before, " no ") || strings.Contains(before, "nothing ") || strings.Contains(before, "withdrawn")) {
 		reason = before
 	}
+	reason = strings.ReplaceAll(reason, "404 Not Found: not found", "404 Not Found")
 	if before, after, ok := strings.Cut(reason, ": "); ok && strings.HasPrefix(after, before+": ") { // the server said it, too
 		reason = after
 	}

@@ -81,6 +81,9 @@ func usageArgs(cmd *cobra.Command) {
 // unknownCommand names the commands that the user may have meant.
 func unknownCommand(cmd *cobra.Command, word string) error {
 	err := UsageError("unknown command %q for %q", word, cmd.CommandPath())
+	if f := cmd.Flags().Lookup("registry"); f != nil && (f.Value.String() == "tofu" || f.Value.String() == "terraform") {
+		return WithHint(UsageError("--registry took %q as its value", f.Value), "write `okara %s %s`", f.Value, word)
+	}
 	if there := commandsNamed(cmd.Root(), word); len(there) > 0 && len(there) <= maxNamed {
 		return WithHint(err, "did you mean `%s`?", strings.Join(there, "` or `"))
 	}
@@ -119,6 +122,10 @@ func wrongArgs(cmd *cobra.Command, args []string, err error) error {
 	case len(args) < len(needed):
 		err := UsageError("missing: %s", strings.Join(needed[len(args):], ", "))
 		if needed[len(args)] == "VERSION" && cmd.Flags().Lookup("bump") != nil {
+			address, version, _ := strings.Cut(args[len(args)-1], ":")
+			if _, wrong := addr.ParseVersion(version); wrong == nil {
+				return WithHint(err, "write %s %s or %s@%s", address, version, address, version)
+			}
 			err = WithHint(err, "add a version such as 1.2.3, or --bump patch, minor or major for the one after the highest release")
 		}
 		return err

@@ -60,6 +60,9 @@ func Parse(name string, src []byte) (*File, error) {
 		}
 		l.Providers = append(l.Providers, p)
 	}
+	if len(l.Providers) == 0 && len(body.Blocks)+len(body.Attributes) > 0 {
+		return nil, &syntax.SettingError{Err: fmt.Errorf("%s is not a dependency lock file: it has no provider block", name)}
+	}
 	return l, nil
 }
 

@@ -60,7 +60,7 @@ func Parse(name string, src []byte) (*File, error) {
 	}
 	body, diags := syntax.ParseBody(src, name)
 	if diags.HasErrors() {
-		return nil, fmt.Errorf("reading the module lock file: %w", syntax.Wrong(diags))
+		return nil, fmt.Errorf("reading the module lock file: %w\nhint: restore it from git, or remove it and run `okara lock --modules`", syntax.Wrong(diags))
 	}
 	if len(body.Blocks) > maxBlocks {
 		return nil, fmt.Errorf("%s has more than %d blocks", name, maxBlocks)

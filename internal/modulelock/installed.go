@@ -138,6 +138,31 @@ func (in Files) ListLive(dir, dataDir string) (map[string]bool, error) {
 	return all, nil
 }
 
+// ListMissing returns the calls that the configuration has and init did not install, as after one that
+// failed: those of the lock, and without one those of the root module, if there is no other.
+func (f *File) ListMissing(dir, dataDir string) (missing []string) {
+	in := machine()
+	records, err := in.readRecords(dir, dataDir)
+	if err != nil {
+		return nil
+	}
+	if records == nil {
+		records = map[string]record{"": {Dir: dir}}
+	}
+	for key, m := range records {
+		for label := range in.listCalls(m.Dir) {
+			path := strings.TrimPrefix(key+"."+label, ".")
+			_, installed := records[path]
+			locked := slices.ContainsFunc(f.Calls, func(c Call) bool { return c.Path == path })
+			if !installed && label != anyCall && (locked || len(f.Calls) == 0 && len(records) == 1) {
+				missing = append(missing, path)
+			}
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}
+
 // anyCall says that a folder cannot be read, so that every record may be of a call in it.
 const anyCall = "*"
 

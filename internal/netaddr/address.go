@@ -35,7 +35,7 @@ func ParseServer(s string) (*url.URL, error) {
 	case err != nil || u.Host == "" || u.User != nil:
 		return nil, errors.New("not the URL of a server, such as https://okara.example.com")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, fmt.Errorf("%s is not the URL of a server: the scheme must be https", u)
+		return nil, fmt.Errorf("%s is not the URL of a server: the scheme must be https, or http on this machine", u)
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("%s%s: the URL of a server has no query and no fragment", u.Host, u.Path)
 	}

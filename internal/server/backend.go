@@ -43,6 +43,9 @@ func (s *Settings) newBackend(env Env, m *Metrics, l addr.Layout) (backend, erro
 	if errors.Is(err, embedded.ErrInUse) {
 		return backend{}, fmt.Errorf("%w\nhint: a directory can be used by one server only: set another --storage, or share a --registry between servers", err)
 	}
+	if info, statErr := os.Stat(s.Storage); err != nil && statErr == nil && !info.IsDir() {
+		return backend{}, &syntax.SettingError{Err: fmt.Errorf("--storage: %s is a file, not a folder", s.Storage)}
+	}
 	if err != nil {
 		return backend{}, fmt.Errorf("open storage %s: %w", dir, err)
 	}

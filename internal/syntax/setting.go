@@ -47,6 +47,14 @@ func plainDetail(detail string) string {
 	if strings.Contains(detail, "an invalid expression token") {
 		return `expected a value; put text in quotes, such as "127.0.0.1:8080"`
 	}
+	if strings.HasPrefix(detail, `Blocks of type "module" are not expected`) || strings.HasPrefix(detail, `Blocks of type "provider" are not expected`) {
+		return "module and provider blocks belong in a depot file: `okara serve --depot FILE`"
+	}
+	for _, library := range []string{"An argument or block definition is required here", "A block definition must have block content", "Blocks are used to indicate creation"} {
+		if strings.HasPrefix(detail, library) {
+			return "expected an argument, NAME = VALUE, or a block, NAME { }"
+		}
+	}
 	return detail
 }
 

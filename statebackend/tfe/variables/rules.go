@@ -62,7 +62,7 @@ func (v Variable) checkHidden(parts ...string) error {
 		return len(s) < minHidden || !long && slices.ContainsFunc(lines, func(line string) bool { return len(strings.TrimSpace(line)) < minLine })
 	}
 	if v.Sensitive && (len(v.Value) < minHidden || slices.ContainsFunc(parts, isShown)) {
-		return fmt.Errorf("a sensitive value, and each string and number in it, must have at least %d characters, and lines of at least %d, since shorter ones cannot be masked in logs\nhint: remove sensitive and set sensitive = true in the variable of the configuration, or use a longer value", minHidden, minLine)
+		return fmt.Errorf("a sensitive value, and each string and number in it, must have at least %d characters, and lines of at least %d, since shorter ones cannot be masked in logs\nhint: use a longer value, or do not store it as sensitive; sensitive = true in the variable of the configuration hides it, too", minHidden, minLine)
 	}
 	return nil
 }
