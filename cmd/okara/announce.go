@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -115,16 +116,13 @@ func (f *announceFlags) runAnnounce(ctx context.Context, reg *cli.Registries, ar
 	if err != nil {
 		return err
 	}
-	was, err := readStatus(ctx, reg, front, it, an)
-	if err != nil {
-		return err
-	}
+	was, missing := readStatus(ctx, reg, front, it, an)
 	if an.Action == evidence.ActionYank {
 		ask, what := reg.ConfirmOverwrite, address+"@"+version
 		if version == evidence.AllVersions {
 			ask, what = reg.Confirm, "every version of "+address
 		}
-		if users := warnUsers(ctx, reg, front, it, version); users != "" {
+		if users := warnUsers(ctx, reg, front, it, version); users != "" && missing == nil {
 			reg.Note("%s", users)
 		}
 		if err := ask(f.yes, "withdraw "+what); err != nil {
@@ -132,24 +130,28 @@ func (f *announceFlags) runAnnounce(ctx context.Context, reg *cli.Registries, ar
 		}
 	}
 	tag, err := announceItem(ctx, reg, front, it, an)
+	if missing != nil && errors.Is(err, oci.ErrNotFound) {
+		if front == nil {
+			missing = err // says more
+		}
+		return cli.WithHint(missing, "`okara list %s` shows the versions", it)
+	}
 	if err != nil {
 		return err
 	}
 	return reg.PrintResult(announced{an.Action, address, version, tag}, announcedText(an, was, address+"@"+version))
 }
 
-// readStatus returns the status of a version, which must exist unless it is restored; nil: not known.
+// readStatus returns the status of a version, nil if it is not known, and an error if it is not listed.
 func readStatus(ctx context.Context, reg *cli.Registries, front *client.Client, it addr.Item, an depot.Announcement) (*evidence.Status, error) {
 	v, err := addr.ParseVersion(an.Version)
 	if err != nil { // all versions
 		return nil, nil
 	}
 	var l *depot.Listing
-	where := it.String()
 	if front != nil {
 		l, err = front.Versions(ctx, it)
 	} else if client, layout, wrong := reg.Client(); wrong == nil {
-		where = client.Host() + "/" + it.Repository(layout)
 		l, err = depot.New(depot.Options{Client: client, Layout: layout}).Versions(ctx, it)
 	} else {
 		err = wrong
@@ -158,9 +160,8 @@ func readStatus(ctx context.Context, reg *cli.Registries, front *client.Client, 
 		return nil, nil
 	}
 	s := l.Status(v)
-	_, hidden := l.Hidden[v]
-	if s.Yanked == nil && !hidden && !slices.Contains(l.Versions, v) && !strings.HasPrefix(an.Action, "un") {
-		return nil, cli.WithHint(fmt.Errorf("%s has no version %s, the newest is %s: %w", where, v, l.Versions[0], oci.ErrNotFound), "`okara list %s` shows the versions", it)
+	if s.Yanked == nil && !slices.Contains(l.Versions, v) {
+		return nil, fmt.Errorf("%s has no version %s, the newest is %s: %w", it, v, l.Versions[0], oci.ErrNotFound)
 	}
 	return &s, nil
 }
@@ -180,7 +181,7 @@ func announcedText(an depot.Announcement, was *evidence.Status, what string) str
 		return what + " is not withdrawn, nothing to undo"
 	case undo && before == nil:
 		return what + " has no warning, nothing to undo"
-	case !undo && before != nil && (before.Message != an.Message || before.Replacement != an.Replacement):
+	case !undo && before != nil && an.Message+an.Replacement != "" && (before.Message != an.Message || before.Replacement != an.Replacement):
 		return what + again + "; its message was replaced"
 	case !undo && before != nil:
 		return what + again

@@ -268,7 +268,7 @@ func TestCLIConfigRefuses(t *testing.T) {
 		"token for strangers":  {[]string{"https://okara.example.com", "--origin", "registry.opentofu.org", "--token-file", token}, "would send the token to registry.opentofu.org too"},
 		"plain http elsewhere": {[]string{"http://okara.example.com"}, "https"},
 		"name without a dot":   {[]string{"http://localhost:8080"}, "127.0.0.1"},
-		"bad host name":        {[]string{"--hostname", "a b.c"}, "provider host"},
+		"bad host name":        {[]string{"--hostname", "a b.c"}, "must be a host name"},
 		"no URL":               {[]string{"ftp://x.example.com"}, "not the URL"},
 		"password in the URL":  {[]string{"https://u:p@okara.example.com"}, "not the URL"},
 		"bad origin":           {[]string{"--origin", "a/b"}, "--origin"},

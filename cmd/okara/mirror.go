@@ -410,7 +410,7 @@ func printMirrored(a *cli.App, results []mirrorResult) error {
 		what = "the version was not mirrored"
 	}
 	if len(results) == 1 && len(failures) == 1 && !hasType[*depot.ConflictError](failures[0]) { // nothing was done
-		err := &becauseOf{what, failures[0]}
+		err := cli.Because(failures[0], "%s", what)
 		if errors.Is(err, oci.ErrNotFound) {
 			return cli.WithHint(err, "check the address, and that the origin of --from has this version")
 		}
@@ -418,16 +418,6 @@ func printMirrored(a *cli.App, results []mirrorResult) error {
 	}
 	return unfinishedError(failures, what)
 }
-
-// becauseOf is what a cause that was printed has prevented.
-type becauseOf struct {
-	what  string
-	cause error
-}
-
-func (e *becauseOf) Error() string { return e.what }
-
-func (e *becauseOf) Unwrap() error { return e.cause }
 
 // unfinishedError returns nil, or an error that some versions differ from their origins, which what says. The exit
 // code is that of a conflict if different content is the only kind of failure.

@@ -127,7 +127,7 @@ func TestPublishServer(t *testing.T) {
 			"/acme/one/aws" + version + "\n.*/acme/two/aws" + version, "^$"},
 		{"token of tofu login", map[string]string{"login": serveToken}, module, cli.ExitOK, version, "already published"},
 		{"deprecate", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@1.0.0", "-m", "old"}, cli.ExitOK, "deprecated acme/vpc/aws@1.0.0", "^$"},
-		{"deprecate what is not there", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@9.0.0"}, cli.ExitNotFound, "", "acme/vpc/aws 9.0.0: not found\nhint: check that the version exists"},
+		{"deprecate what is not there", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@9.0.0"}, cli.ExitNotFound, "", "acme/vpc/aws has no version 9.0.0, the newest is 1.0.0\nhint: `okara list acme/vpc/aws`"},
 		{"deprecate all", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@*"}, cli.ExitUsage, "", "one version"},
 		{"yank a mirrored one", nil, []string{"yank", "registry.example.com/acme/dns@1.0.0"}, cli.ExitUsage, "", "is mirrored"},
 		{"sign", map[string]string{"OKARA_TOKEN": serveToken}, []string{"sign", "acme/vpc/aws@1.0.0", "--cosign-key", filepath.Join(c.home, "okara-cosign.key"), "--json"}, cli.ExitOK, `"cosign": "sha256:`, ""},

@@ -6,7 +6,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -49,7 +51,8 @@ suggests it (password, secret, token, private_key and the like).`,
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for i, arg := range args {
-			if _, err := os.Stat(arg); err != nil && !isVersion(arg) && strings.HasSuffix(arg, "state") != strings.HasSuffix(arg, ".json") && (i > 0 || len(args) == 1) {
+			_, err := os.Stat(arg)
+			if named := i > 0 || slices.Contains([]string{".json", ".tfstate"}, filepath.Ext(arg)); err != nil && named && !isVersion(arg) {
 				return cli.WithHint(cli.UsageError("%s does not exist", arg), "A and B are versions, such as 41, or state files")
 			}
 		}
@@ -115,7 +118,7 @@ func readSide(ctx context.Context, s *statebackend.Store, ws, side string, versi
 		}
 		doc, err := states.Parse(state)
 		if err != nil {
-			return nil, cli.WithHint(cli.UsageError("%s is not a state file: %w", side, err), "expected a state file, or the number of a version")
+			return nil, cli.WithHint(cli.UsageError("%s is not a state file: %s", side, strings.TrimPrefix(err.Error(), "not a state file: ")), "expected a state file, or the number of a version")
 		}
 		return doc, nil
 	}

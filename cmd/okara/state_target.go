@@ -30,6 +30,8 @@ type runFunc = func(cmd *cobra.Command, args []string) error
 func (f *stateFlags) withNamedState(reg *cli.Registries, minArgs int, ws *string, run runFunc) runFunc {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
+		case cmd.Flags().Changed("workspace") && *ws == "":
+			return cli.UsageError("--workspace must not be empty")
 		case len(args) >= minArgs && !isVersion(args[0]):
 			args[0] = reg.Reference(args[0])
 			return run(cmd, args)
@@ -62,9 +64,6 @@ func (f *stateFlags) withNamedState(reg *cli.Registries, minArgs int, ws *string
 
 func (f *stateFlags) withStore(reg *cli.Registries, minArgs int, ws *string, run func(*cobra.Command, *statebackend.Store, []string) error) runFunc {
 	return f.withNamedState(reg, minArgs, ws, func(cmd *cobra.Command, args []string) error {
-		if cmd.Flags().Changed("workspace") && *ws == "" {
-			return cli.UsageError("--workspace must not be empty")
-		}
 		s, err := f.openStore(reg, args[0])
 		if err != nil {
 			return err

@@ -200,7 +200,7 @@ func TestStateImportFiles(t *testing.T) {
 		t.Errorf("two lineages: exit %d, %s", o.code, o.err)
 	}
 	write("f-page", "<html>")
-	if o := okara(t, "state", "import", reference, dir, "-w", "new"); o.code != cli.ExitFailure || !strings.Contains(o.err, "f-page") {
+	if o := okara(t, "state", "import", reference, dir, "-w", "new"); o.code != cli.ExitUsage || !strings.Contains(o.err, "f-page") {
 		t.Errorf("no state: exit %d, %s", o.code, o.err)
 	}
 	must.Match(t, "serials after refused imports", serialsOf(t, reference), map[string][]int{"prod": {9, 10, 12, 13, 20}})

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -213,7 +214,7 @@ A name has 1 to 90 characters: A-Z, a-z, 0-9, -, _ and .
 				return cli.UsageError("--execution-mode %q must be local or remote", n.Mode)
 			}
 			if _, there := c.Workspace(ctx, p); there == nil {
-				return cli.WithHint(fmt.Errorf("workspace %s already exists: %w", p, oci.ErrExists), "`okara workspace list %s` shows it; nothing was changed", p.Organization)
+				return cli.WithHint(fmt.Errorf("workspace %s: %w", p, oci.ErrExists), "`okara workspace list %s` shows it; nothing was changed", p.Organization)
 			}
 			w, err := c.Create(ctx, p, n)
 			if err != nil {

@@ -3,6 +3,7 @@
 package portal
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"

@@ -98,7 +98,12 @@ func PartlyError(format string, args ...any) error {
 
 // PartlyBecause is PartlyError with the hint for cause, which was printed before.
 func PartlyBecause(cause error, format string, args ...any) error {
-	return &ExitError{Code: ExitPartly, Err: &becauseError{fmt.Sprintf(format, args...), cause}}
+	return &ExitError{Code: ExitPartly, Err: Because(cause, format, args...)}
+}
+
+// Because is an error with the exit code and the hint of cause, which was printed before.
+func Because(cause error, format string, args ...any) error {
+	return &becauseError{fmt.Sprintf(format, args...), cause}
 }
 
 type becauseError struct {
