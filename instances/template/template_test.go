@@ -302,7 +302,7 @@ func TestParseRefuses(t *testing.T) {
 func TestParseRefusesNames(t *testing.T) {
 	for _, name := range []string{"tfe/x", "a", "a/b/c", "A/b", "a_b/c", "a--b/c", "-a/b", "a/" + strings.Repeat("b", 41)} {
 		src := "template \"" + name + "\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n}\n"
-		if _, err := template.Parse([]byte(src), "a.hcl", template.Known{}); err == nil || !strings.HasPrefix(err.Error(), "template "+name+": a.hcl:") {
+		if _, err := template.Parse([]byte(src), "a.hcl", template.Known{}); err == nil || !strings.HasPrefix(err.Error(), "a.hcl:1: template ") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -283,7 +283,7 @@ func (g *Guard) allowRight(r *http.Request, now *rules, right rights.Right) (Gra
 // mayNot says which right is needed.
 func mayNot(right rights.Right) string {
 	if right == rights.Server() {
-		return "this token may not administer the server: " + rights.Lacks + right.String()
+		return "this token may not administer the server: " + rights.Lacks + right.String() + " (a state requires write:state:NAME, and is at state/NAME)"
 	}
 	return "this token may not " + strings.Replace(right.String(), ":", " ", 2) + ": " + rights.Lacks + right.String()
 }

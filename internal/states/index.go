@@ -173,7 +173,11 @@ func indexState(state []byte) (*Document, error) {
 // notState says where a file is not JSON, without its content.
 func notState(err error) error {
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return fmt.Errorf("not a state file: invalid JSON at byte %d", e.ByteOffset)
+		why := e.Err.Error()
+		if strings.HasPrefix(why, "invalid character") {
+			why = "invalid JSON"
+		}
+		return fmt.Errorf("not a state file: at byte %d: %s", e.ByteOffset, why)
 	}
 	return fmt.Errorf("not a state file: %w", err)
 }
