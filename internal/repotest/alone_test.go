@@ -29,6 +29,8 @@ import (
 
 func newExtension() server.Extension { return nil }
 
+func checkEnvironment(string) error { return nil }
+
 func addInstances(_, _ *cobra.Command, _ *cli.Registries) {}
 `
 )
