@@ -29,10 +29,11 @@ type Lock struct {
 	hold     protocol.Hold         // hold.Claim does not change
 	head     *format.StateManifest // the newest version, if it was read or written
 	wrote    bool
-	told     bool // IsRepeated returned true
-	none     bool // the list by which the lock was won had neither versions nor state-W
-	behind   bool // state-W does not name the head
-	opaque   bool // the tool encrypts the state that was read
+	told     bool  // IsRepeated returned true
+	none     bool  // the list by which the lock was won had neither versions nor state-W
+	behind   bool  // state-W does not name the head
+	opaque   bool  // the tool encrypts the state that was read
+	repeat   int64 // the version in whose place the next is written, see [format.OperationRecord]; 0: none
 	released bool
 	leaves   time.Duration // until when UnlockRetrying tries, by Uptime; 0: not called yet
 	owner    string        // the owner that the record named when it was last checked; "": not checked
@@ -173,6 +174,12 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifes
 	m.Run = runPage(l.x.info.Info)
 	m.Parent = parent.Manifest.Digest.String()
 	m.ParentN = parent.N
+	// Beyond a jump the holder before may still ask whether its last version counts.
+	if parent.Operation == format.OperationRecord && m.N == parent.N+1 {
+		l.repeat = parent.N
+		m.Parent = parent.Parent
+		m.ParentN = parent.ParentN
+	}
 	blob, ok, err := l.s.vault.storeState(ctx, state, m, l.s.vault.usageOf(ctx, state, parent))
 	if err != nil {
 		return c, err
@@ -254,7 +261,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 		return nil
 	}
 	if l.wrote && !l.hold.Lost && !l.hold.Uncertain && ctx.Err() == nil {
-		cleaner{l.s, l.x}.cleanUp(ctx)
+		cleaner{l.s, l.x, l.repeat, l.head.Operation == format.OperationRecord}.cleanUp(ctx)
 	}
 	e := l.hold.Release()
 	e.Can = l.s.findings.knownAbilities()
@@ -300,8 +307,10 @@ const manyClaims = 500
 
 // cleaner removes what ended locks left behind, and old versions, under a lock.
 type cleaner struct {
-	s *Store
-	x *session
+	s        *Store
+	x        *session
+	repeat   int64 // was replaced; 0: none
+	repeated bool  // the newest version repeats the one before, and is not counted
 }
 
 // mayDelete reports whether deleting is worth a try. Clean tombstones accumulate only in a registry
@@ -327,18 +336,30 @@ func (l cleaner) cleanUp(ctx context.Context) {
 	}
 }
 
-func (l cleaner) tooMany() bool { return l.s.o.MaxVersions > 0 && len(l.x.numbers) > l.s.o.MaxVersions }
+func (l cleaner) tooMany() bool { return l.s.o.MaxVersions > 0 && len(l.x.numbers) > l.limit() }
+
+func (l cleaner) limit() int {
+	if l.repeated {
+		return l.s.o.MaxVersions + 1
+	}
+	return l.s.o.MaxVersions
+}
 
 const maxPruned = 20
 
 // prune removes surplus versions. A failure is logged, and the next lock retries.
 func (l cleaner) prune(ctx context.Context) {
-	if !l.tooMany() {
+	if l.repeat == 0 && !l.tooMany() {
 		return
 	}
+	p := pruner{l.s.manifests, l.x.names}
 	tags, err := l.s.manifests.tags(ctx)
-	if err == nil {
-		_, err = pruner{l.s.manifests, l.x.names}.prune(ctx, tags, l.x.numbers, l.s.o.MaxVersions, maxPruned)
+	if err == nil && l.repeat > 0 {
+		_, err = p.dropVersions(ctx, tags, []int64{l.repeat})
+		l.x.numbers = slices.DeleteFunc(l.x.numbers, func(n int64) bool { return n == l.repeat })
+	}
+	if err == nil && l.tooMany() {
+		_, err = p.prune(ctx, tags, l.x.numbers, l.limit(), maxPruned)
 	}
 	l.s.catalog.warnUnpruned(ctx, l.x.names, err)
 }

@@ -81,6 +81,10 @@ func (p pruner) prune(ctx context.Context, tags []string, list []int64, keep, li
 	if err != nil || len(old) == 0 {
 		return nil, err
 	}
+	return p.dropVersions(ctx, tags, old)
+}
+
+func (p pruner) dropVersions(ctx context.Context, tags []string, old []int64) (gone []int64, err error) {
 	shared, err := p.sharedTest(ctx, tags)
 	if err != nil {
 		return nil, err

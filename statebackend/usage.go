@@ -5,7 +5,6 @@ package statebackend
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -22,6 +21,7 @@ const (
 	MaxUsage     = 128 << 10 // a larger one is not recorded
 	plainUsage   = 16 << 10  // a larger one is compressed
 	maxUsageText = 32 << 10  // of the annotation
+	maxEnvelope  = 2 << 10   // what sealing adds to it
 )
 
 // packedUsage is the annotation's form if the document is compressed or sealed.
@@ -171,35 +171,44 @@ func ReadUsage(ctx context.Context, s *Store, workspace string, n int64) ([]byte
 
 // RecordAgain writes the newest version once more, under a lock of its own, for a run that changed nothing under
 // l, which is released: with the document that now returns for that of this version; nil: it stays. Without a
-// document there is no request. A version that another client has written since is not followed.
-func RecordAgain(ctx context.Context, l *Lock, now func(before []byte) []byte, limit time.Duration, done <-chan struct{}) (bool, error) {
+// document there is no request but one to the key service of a sealed record. A version that another client
+// has written since is not followed. A lock that could not be released is returned, with why.
+func RecordAgain(ctx context.Context, l *Lock, now func(before []byte) []byte, limit time.Duration, done <-chan struct{}) (wrote bool, held *Lock, locked, err error) {
 	l.mu.Lock()
 	head, skip := l.head, l.wrote || l.opaque && l.s.o.Sealer == nil
 	l.mu.Unlock()
 	if skip || head == nil || head.Empty {
-		return false, nil
+		return false, nil, nil, nil
 	}
 	opening, cancel := context.WithTimeout(ctx, sealWait)
 	defer cancel()
 	before := l.s.vault.usageIn(opening, *head)
+	if before == nil && head.Usage != "" { // it cannot be opened, and may say the same
+		return false, nil, nil, nil
+	}
 	document := l.s.vault.usageOf(WithUsage(ctx, func([]byte, []byte) []byte { return now(before) }), []byte("{}"), format.StateManifest{})
-	if text, err := l.s.vault.encodeUsage(ctx, document, false, head.Origin); text == "" {
-		return false, err
+	text, err := l.s.vault.encodeUsage(ctx, document, false, head.Origin)
+	if text == "" || isSealed(*head) && len(text) > maxUsageText-maxEnvelope {
+		return false, nil, nil, err
 	}
 	info := l.x.info
 	info.ID = l.s.o.NewID()
 	info.Created = l.s.o.Now().UTC()
+	info.Operation = format.OperationRecord
 	next, err := l.s.LockWithin(ctx, l.x.names.workspace, info, limit, done)
 	if err != nil {
-		return false, err
+		return false, nil, nil, err
 	}
 	ctx = WithUsage(context.WithoutCancel(ctx), func([]byte, []byte) []byte { return document })
 	state, v, err := next.Get(ctx)
-	same := err == nil && v.Digest == head.Manifest.Digest.String()
-	if same {
+	if err == nil && v.Digest == head.Manifest.Digest.String() {
 		_, err = next.Put(ctx, state)
+		wrote = err == nil
 	}
-	return same && err == nil, errors.Join(err, next.UnlockRetrying(ctx))
+	if locked = next.UnlockRetrying(ctx); locked != nil {
+		held = next
+	}
+	return wrote, held, locked, err
 }
 
 // Newest returns the tag of each workspace's newest version.

@@ -5,6 +5,7 @@ package statebackend_test
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -109,12 +110,7 @@ func TestRecordAgain(t *testing.T) {
 				return l
 			}
 			again := func(l *statebackend.Lock, document string) bool {
-				return must.Get(statebackend.RecordAgain(t.Context(), l, func(before []byte) []byte {
-					if string(before) == document {
-						return nil
-					}
-					return []byte(document)
-				}, 0, nil))(t)
+				return recordAgain(t, l, document)
 			}
 			must.Equal(t, "the same", again(run("prod"), `{"n":1,"filler":""}`), false)
 			must.Match(t, "requests", withPing(c.Take()), map[string]int{"GET ping": 0})
@@ -137,4 +133,44 @@ func TestRecordAgain(t *testing.T) {
 			must.Equal(t, "a run that wrote", again(wrote, `{"n":8}`), false)
 		})
 	}
+	host := ocitest.New(t, ocitest.Quirks{})
+	mustStore(t, newStore(t, host, nil, statebackend.Options{Sealer: key, Usage: countUsage("")}), "prod", testState(1, 0))
+	l := mustLock(t, newStore(t, host, nil, statebackend.Options{Sealer: twoKeys{newSealer(t, "n"), key}}), "prod", "run")
+	must.Get(l.Head(t.Context()))(t)
+	mustUnlock(t, l)
+	large := make([]byte, 18<<10)
+	rand.NewChaCha8([32]byte{}).Read(large)
+	must.Equal(t, "a record too large once sealed", recordAgain(t, l, fmt.Sprintf("%x", large)[:35<<10]), false)
+}
+
+func recordAgain(t *testing.T, l *statebackend.Lock, document string) bool {
+	t.Helper()
+	wrote, held, locked, err := statebackend.RecordAgain(t.Context(), l, func(before []byte) []byte {
+		if string(before) == document {
+			return nil
+		}
+		return []byte(document)
+	}, 0, nil)
+	if held != nil || locked != nil || err != nil {
+		t.Fatal(held, locked, err)
+	}
+	return wrote
+}
+
+// TestRecordAgainKeepsHistory: however often a state is recorded again, every state stays, and every version
+// that a run wrote.
+func TestRecordAgainKeepsHistory(t *testing.T) {
+	s := newStore(t, ocitest.New(t, ocitest.Quirks{}), nil, statebackend.Options{MaxVersions: 3, Usage: countUsage("")})
+	mustStore(t, s, "prod", testState(1, 0), testState(2, 0), testState(3, 0))
+	versions := func() string { return fmt.Sprint(must.Get(s.List(t.Context()))(t).Numbers("prod")) }
+	for i := range 4 {
+		l := mustLock(t, s, "prod", "run")
+		must.Get(l.Head(t.Context()))(t)
+		mustUnlock(t, l)
+		must.Equal(t, "recorded", recordAgain(t, l, fmt.Sprintf(`{"n":%d}`, i)), true)
+		must.Equal(t, "versions", versions(), fmt.Sprint([]int{4 + i, 3, 2, 1}))
+	}
+	mustStore(t, s, "prod", testState(4, 0))
+	must.Equal(t, "after a change", versions(), "[8 3 2]")
+	must.Equal(t, "record", usageOf(t, s, 3), `{"n":1,"filler":""}`)
 }

@@ -28,6 +28,7 @@ type commandLine struct {
 	NoBackend     bool           // init -backend=false
 	Upgrade       bool           // of init, or -update of get
 	Part          bool           // of the configuration, or only the state is to follow what there is
+	Plan          string         // the saved plan that apply gets
 	LockTimeout   *time.Duration // nil: not in the command line
 	Variables     []string       // -var=NAME=VALUE and -var-file=FILE
 	Rest          []string       // the arguments without -backend-config
@@ -36,6 +37,7 @@ type commandLine struct {
 // parseCommandLine reads the arguments of tofu or terraform.
 func parseCommandLine(args []string) commandLine {
 	c := commandLine{Dir: "."}
+	valued := false // the flag before takes this argument
 	for i := 0; i < len(args); i++ {
 		name, value, hasValue := strings.Cut(strings.TrimPrefix(args[i], "-"), "=")
 		name = strings.TrimPrefix(name, "-")
@@ -60,6 +62,8 @@ func parseCommandLine(args []string) commandLine {
 			c.Upgrade = !hasValue || err != nil || on
 		case flag && slices.Contains([]string{"target", "target-file", "exclude", "exclude-file", "refresh-only"}, name):
 			c.Part = true
+		case !flag && c.Command == "apply" && !valued:
+			c.Plan = args[i]
 		case flag && name == "backend" && c.Command == "init":
 			c.NoBackend = value == "false"
 		case flag && name == "lock-timeout":
@@ -78,9 +82,15 @@ func parseCommandLine(args []string) commandLine {
 			c.BackendConfig = append(c.BackendConfig, value)
 			continue
 		}
+		valued = flag && !hasValue && slices.Contains(valueFlags(), name)
 		c.Rest = append(c.Rest, args[i])
 	}
 	return c
+}
+
+// valueFlags are those of apply.
+func valueFlags() []string {
+	return []string{"var", "var-file", "target", "target-file", "exclude", "exclude-file", "replace", "lock-timeout", "parallelism", "state", "state-out", "backup", "json-into"}
 }
 
 func parentCommands() []string { return []string{"state", "workspace", "providers", "metadata"} }

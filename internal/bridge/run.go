@@ -55,8 +55,10 @@ type Options struct {
 	// Environ are NAME=VALUE pairs that override the environment of the command.
 	Environ []string
 
-	whole bool // the command is an apply of the whole configuration
-	group bool // a signal goes to all processes that the command started
+	applies bool   // the command is an apply of the whole configuration, or of a saved plan, and no destroy
+	part    bool   // the command applies a part of the configuration
+	plan    string // the file of the saved plan that is applied; "": none
+	group   bool   // a signal goes to all processes that the command started
 }
 
 // Start is the description of a run that is printed before it starts.
@@ -137,7 +139,12 @@ func (o Options) serveCommand(ctx context.Context) (res Result, err error) {
 		Failed:       func(err error) { failures.addError(err) },
 		Logger:       o.Logger,
 	})
-	record := usage.Root{Dir: o.Config.Dir, DataDir: backendblock.DataDir(o.Config.Dir, o.Getenv), ParseLock: ParseLock, ParseModules: modulelock.ParseDigests, LiveCalls: modulelock.LiveCalls, Getenv: o.Getenv}.Record()
+	root := usage.Root{Dir: o.Config.Dir, DataDir: backendblock.DataDir(o.Config.Dir, o.Getenv), Part: o.part, ParseLock: ParseLock, ParseModules: modulelock.ParseDigests, LiveCalls: modulelock.LiveCalls, Getenv: o.Getenv}
+	if o.plan != "" {
+		root.Read = readPlan(o.plan)
+		root.LiveCalls = nil // it has no others
+	}
+	record := root.Record()
 	server, err := httpserve.Listen(httpserve.Options{Addr: "127.0.0.1:0", Handler: recordUsage(facade, record)})
 	if err != nil {
 		return res, fmt.Errorf("serving the state: %w", err)
@@ -155,14 +162,19 @@ func (o Options) serveCommand(ctx context.Context) (res Result, err error) {
 	})
 	stop()
 	done.Wait()
-	res.Held = facade.Held()
-	res.Failures = append(failures.listErrors(), facade.Refused()...)
-	if o.whole && record != nil && res.Code == 0 && err == nil && ctx.Err() == nil {
-		res.Behind = facade.RecordApplied(ctx, usage.Unchanged(record))
+	if o.applies && record != nil && res.Code == 0 && err == nil && ctx.Err() == nil {
+		if o.plan == "" { // it may be of a part
+			res.Behind = facade.RecordApplied(ctx, usage.Unchanged(record))
+		}
+		if len(facade.Held()) > 0 {
+			res.Code = 1
+		}
 		if said := findMarked(backendblock.DataDir(o.Config.Dir, o.Getenv), record); said != "" && o.Warn != nil {
 			o.Warn(said)
 		}
 	}
+	res.Held = facade.Held()
+	res.Failures = append(failures.listErrors(), facade.Refused()...)
 	res.Behind = append(res.Behind, o.replicate(ctx, facade.Written())...)
 	return res, errors.Join(err, served, facade.Close())
 }

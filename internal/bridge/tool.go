@@ -91,7 +91,11 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 		}
 	}
 	o.Command = append([]string{tool.Path}, args...)
-	o.whole = (line.Command == "apply" || line.Command == "destroy") && !line.Part
+	o.applies = line.Command == "apply" && !line.Part && !slices.Contains(args, "-destroy")
+	o.part = line.Part
+	if o.plan = line.Plan; o.plan != "" && !filepath.IsAbs(o.plan) {
+		o.plan = filepath.Join(line.Dir, o.plan)
+	}
 	if line.Command == "init" && o.Config.Declared && !o.Unchanged && runtime.GOOS != "windows" {
 		o.Stdout = NameOCI{o.Stdout}
 	}

@@ -29,6 +29,7 @@ const maxFile = 8 << 20
 type Root struct {
 	Dir     string // with the lock file
 	DataDir string // where init keeps what it fetched
+	Part    bool   // of the calls: what the others used, they use
 	// ParseLock parses the lock file; nil: the providers are those of the state.
 	ParseLock func([]byte) ([]Provider, error)
 	// ParseModules parses the lock of modules: digests by the path of a call; nil: there are none.
@@ -44,7 +45,7 @@ type Root struct {
 
 // collectFiles reads what init wrote. A file that is not there lists nothing: neither tool writes an
 // empty one.
-func (r Root) collectFiles(state []byte, _ *Document) *Document {
+func (r Root) collectFiles(state []byte, was *Document) *Document {
 	d := &Document{Recorded: Complete, Modules: slices.Clone(r.Called)}
 	read := func(name string, parse func([]byte) error) {
 		read := r.Read
@@ -85,6 +86,10 @@ func (r Root) collectFiles(state []byte, _ *Document) *Document {
 			d.Providers, err = r.ParseLock(b)
 			return err
 		})
+	}
+	if r.Part {
+		d.boundTexts()
+		d.keepOthers(was)
 	}
 	d.Repository, d.Commit = commitOf(r.Getenv)
 	return d
@@ -322,16 +327,45 @@ func Unchanged(record func(state, before []byte) []byte) func(before []byte) []b
 	}
 }
 
-// saysLess reports whether what init left could not be read as far as before.
+// keepOthers adds the modules of the document before in other versions; nil: it is not known.
+func (d *Document) keepOthers(was *Document) {
+	if was == nil {
+		d.Recorded = Partial
+		return
+	}
+	known := d.listVersions()
+	for _, m := range was.Modules {
+		if !slices.Contains(known, m.Source+" "+m.Version) {
+			d.Modules = append(d.Modules, m)
+			d.Recorded = Partial
+		}
+	}
+}
+
+// saysLess reports whether what init left could not be read as far as before, and has no other version.
 func (d *Document) saysLess(was *Document) bool {
-	return d.Recorded == Partial && (was.Recorded == Complete || len(d.Modules) < len(was.Modules))
+	known := was.listVersions()
+	return d.Recorded == Partial && !slices.ContainsFunc(d.listVersions(), func(s string) bool { return !slices.Contains(known, s) })
+}
+
+// listVersions returns the sources of modules and providers with their versions.
+func (d *Document) listVersions() (list []string) {
+	for _, m := range d.Modules {
+		list = append(list, m.Source+" "+m.Version)
+	}
+	for _, p := range d.Providers {
+		list = append(list, p.Source+" "+p.Version)
+	}
+	return list
 }
 
 // isSame reports whether both have the same versions, wherever they are called, and from whichever commit.
 func (d *Document) isSame(was *Document) bool {
 	return d.Recorded == was.Recorded &&
 		slices.EqualFunc(d.Modules, was.Modules, func(a, b Module) bool { return a.Source == b.Source && a.Version == b.Version && a.Digest == b.Digest }) &&
-		slices.EqualFunc(d.Providers, was.Providers, func(a, b Provider) bool { return a.Source == b.Source && a.Version == b.Version })
+		slices.EqualFunc(d.Providers, was.Providers, func(a, b Provider) bool {
+			return a.Source == b.Source && a.Version == b.Version && a.Constraints == b.Constraints
+		})
 }
 
 // CleanSource returns a source as it is recorded: without what may be a secret, "" if it names nothing

@@ -93,6 +93,43 @@ func TestSince(t *testing.T) {
 	}
 }
 
+// TestUnchanged: a run that changed nothing is recorded if another version is used, also where the list is not whole.
+func TestUnchanged(t *testing.T) {
+	list := func(version, more string) string {
+		return `{"Modules":[{"Key":"a","Source":"h.example/n/a/x","Version":"` + version + `"}` + more + `]}`
+	}
+	const shared = `,{"Key":"l","Source":"../shared","Dir":"../shared"}`
+	was := rootOf(list("2.0.0", "")).Record()(nil, nil)
+	for name, tt := range map[string]struct {
+		list string
+		want string
+	}{
+		"the same": {list("2.0.0", ""), ""}, "another": {list("1.0.0", ""), "1.0.0 complete"},
+		"only less known": {list("2.0.0", shared), ""}, "another, and less known": {list("1.0.0", shared), "1.0.0 partial"},
+	} {
+		got := ""
+		if d, err := Parse(Unchanged(rootOf(tt.list).Record())(was)); err == nil {
+			got = d.Modules[0].Version + " " + d.Recorded
+		}
+		must.Equal(t, name, got, tt.want)
+	}
+	r := rootOf(list("2.0.0", ""))
+	parse := r.ParseLock
+	r.ParseLock = func(b []byte) ([]Provider, error) {
+		all, err := parse(b)
+		all[0].Constraints = ">= 3.0"
+		return all, err
+	}
+	if Unchanged(r.Record())(was) == nil {
+		t.Error("another constraint is not recorded")
+	}
+	part := rootOf(list("1.0.0", ""))
+	part.Part = true
+	d := must.Get(Parse(part.Record()(nil, was)))(t)
+	must.Equal(t, "of a part", fmt.Sprint(d.Recorded, d.listVersions()[:2]), "partial[h.example/n/a/x 1.0.0 h.example/n/a/x 2.0.0]")
+	must.Equal(t, "of a part, after an unknown one", must.Get(Parse(part.Record()(nil, nil)))(t).Recorded, Partial)
+}
+
 // TestHostile: a list that somebody prepared makes no large, and no unreadable document.
 func TestHostile(t *testing.T) {
 	var many []string

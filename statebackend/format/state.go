@@ -59,6 +59,10 @@ const (
 // OperationTakeover is the operation of a takeover's seal, with the content of the version before.
 const OperationTakeover = "takeover"
 
+// OperationRecord is the operation of a version that only repeats the state before it, with what that uses
+// now. The next version takes its place.
+const OperationRecord = "record"
+
 // maxFragment keeps a forced tombstone's tag in the distribution specification's 128 characters.
 const maxFragment = 80
 

@@ -190,11 +190,19 @@ type applied struct {
 	agent string // of the tool
 }
 
+// recordWait bounds how long the record of a run waits for a lock: its holder writes a newer one.
+const recordWait = 10 * time.Second
+
 // RecordApplied writes the newest versions once more that an apply of the run read and did not change, as
-// [statebackend.RecordAgain] does. It is called after the run.
+// [statebackend.RecordAgain] does. It is called after the run. Locks that could not be released are in [Facade.Held],
+// and reported as failures.
 func (f *Facade) RecordApplied(ctx context.Context, now func(before []byte) []byte) (errs []error) {
 	for p, a := range f.locks.applied {
-		wrote, err := statebackend.RecordAgain(statebackend.WithTool(ctx, a.agent), a.lock, now, f.o.LockWait, f.o.Done)
+		wrote, held, locked, err := statebackend.RecordAgain(statebackend.WithTool(ctx, a.agent), a.lock, now, min(f.o.LockWait, recordWait), f.o.Done)
+		if held != nil {
+			f.locks.own[p] = held
+			f.o.Failed(fmt.Errorf("workspace %q: %w", p.Workspace, locked))
+		}
 		if wrote {
 			f.noteWritten(p, nil)
 		}

@@ -244,6 +244,32 @@ func TestUnlockFails(t *testing.T) {
 	r.must(404, "GET", r.key()+".tflock", "")
 }
 
+// What an apply used is recorded after it: a lock that then stays is this run's, and the record is written.
+func TestRecordUnlockFails(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	r := &run{t: t, repo: host + "/infra/state"}
+	var broken atomic.Bool
+	r.start(host, &ocitest.Fault{
+		Match: func(q *http.Request) bool {
+			return broken.Load() && (q.Method == http.MethodDelete || strings.Contains(q.URL.Path, "/unlocked-"))
+		},
+		Times: 1000, Do: ocitest.Status(http.StatusForbidden, 0),
+	})
+	r.must(200, "PUT", r.key(), `{"serial":1}`)
+	r.must(200, "PUT", r.key()+".tflock", lockBody("one"), "If-None-Match", "*")
+	r.must(200, "GET", r.key(), "")
+	r.must(204, "DELETE", r.key()+".tflock", "")
+	errs := r.facade.RecordApplied(t.Context(), func([]byte) []byte {
+		broken.Store(true)
+		return []byte(`{}`)
+	})
+	if held := r.facade.Held(); len(held) != 1 || len(errs) > 0 || len(r.failed) != 1 || !strings.Contains(r.failed[0].Error(), "releasing the lock") {
+		t.Errorf("held %+v, not recorded %v, failed %v", held, errs, r.failed)
+	}
+	repo := must.Get(oci.OpenRepo(r.repo, oci.Options{PlainHTTP: true}))(t)
+	must.Equal(t, "version", must.Get(statebackend.New(repo, statebackend.Options{}).Current(t.Context(), "default"))(t).N, int64(2))
+}
+
 func TestWithoutLock(t *testing.T) {
 	r := newRun(t, ocitest.New(t, ocitest.Quirks{}))
 	r.must(200, "PUT", r.key(), `{"serial":1}`)
