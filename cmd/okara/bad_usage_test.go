@@ -119,6 +119,7 @@ func TestBadUsage(t *testing.T) {
 		{"state keys REGISTRY/state/typo", cli.ExitNotFound, "no states in REGISTRY/state/typo", "okara state list REGISTRY --all"},
 		{"state unlock REGISTRY/state/typo --take-over --yes", cli.ExitNotFound, "no states in REGISTRY/state/typo", "okara state list REGISTRY --all"},
 		{"state import REGISTRY/infra/x FOLDER", cli.ExitUsage, "no state files in FOLDER", "expected *.tfstate files"},
+		{"state import REGISTRY/infra/x oci://REGISTRY/state/typo", cli.ExitNotFound, "no states in REGISTRY/state/typo", "okara state list REGISTRY --all"},
 		{"state import REGISTRY/infra/x TEXT", cli.ExitUsage, "not a state file", ""},
 		{"state pull REGISTRY/infra/state --workspace=", cli.ExitUsage, "--workspace must not be empty", ""},
 		{"bundle load TEXT --registry REGISTRY", cli.ExitUsage, "not a bundle", "okara bundle create"},

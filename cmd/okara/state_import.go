@@ -117,6 +117,9 @@ func importSources(ctx context.Context, reg *cli.Registries, f *stateFlags, path
 		return nil, err
 	}
 	sources, err := foreign.Repository(ctx, from, maxState)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, noStates(reference)
+	}
 	if err != nil {
 		return nil, err
 	}

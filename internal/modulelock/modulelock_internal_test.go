@@ -291,3 +291,16 @@ func TestInstalledWithoutCalls(t *testing.T) {
 		}
 	}
 }
+
+// TestListMissing: what init did not get to is known, so that it stays locked.
+func TestListMissing(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, ".terraform")
+	must.Succeed(t, os.MkdirAll(filepath.Join(data, "modules"), 0o700))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte("module \"hello\" {\n  source = \"a/b/c\"\n}\n"), 0o600))
+	locked := &File{Calls: []Call{{Path: "hello"}, {Path: "gone"}}}
+	must.Match(t, "after an init that failed", (&File{}).ListMissing(dir, data), []string{"hello"})
+	must.Match(t, "with a lock", locked.ListMissing(dir, data), []string{"hello"})
+	must.Succeed(t, os.WriteFile(filepath.Join(data, "modules", "modules.json"), []byte(`{"Modules":[{"Key":"hello","Source":"a/b/c","Dir":".terraform/modules/hello"}]}`), 0o600))
+	must.Match(t, "installed", locked.ListMissing(dir, data), []string(nil))
+}
