@@ -252,6 +252,7 @@ func (e Adopt) applyTo(tx *tx) (Answer, error) {
 		tx.keepTemplate(r.Snapshot, e.Template)
 	}
 	r.Applied = true
+	r.Untouched = false
 	r.Forced = true
 	r.Run = nil
 	r.Then = nil

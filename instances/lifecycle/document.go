@@ -193,6 +193,7 @@ type Record struct {
 	Pooled    bool   `json:"pooled,omitempty"`    // it was made for a pool
 	Forced    bool   `json:"forced,omitempty"`    // an admin let it go beyond a limit
 	Applied   bool   `json:"applied,omitempty"`   // an apply was committed: there may be a state
+	Untouched bool   `json:"untouched,omitempty"` // every attempt so far ended before the tool was told to apply anything
 	Made      bool   `json:"made,omitempty"`      // a state with resources was seen, and none without since
 	Unsure    bool   `json:"unsure,omitempty"`    // it was adopted after a failed run, and no state with resources was seen since
 	Empty     bool   `json:"empty,omitempty"`     // the state listed no resources when the last attempt ended

@@ -52,6 +52,7 @@ func endAttempt(tx *tx, e Ended) {
 		return
 	}
 	r.Applied = r.Applied || e.Result.State
+	r.Untouched = r.Untouched && e.Result.Untouched && !e.Result.State
 	if n := e.Result.Resources; n >= 0 || r.Run.Kind != RunDestroy { // a destroy creates no resources
 		r.Empty = n == 0
 		r.Unsure = r.Unsure && n <= 0

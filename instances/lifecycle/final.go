@@ -38,7 +38,7 @@ func startDestroy(tx *tx, r *Record, why string) {
 
 // queueDestroy queues a destroy run, if there may be resources.
 func queueDestroy(tx *tx, r *Record) {
-	if !r.Applied {
+	if !r.Applied || r.Untouched {
 		addHistory(tx, r, History{Action: "destroyed", Detail: "nothing was created"})
 		finishRecord(tx, r, Destroyed, r.Reason)
 		return

@@ -162,7 +162,7 @@ func (r *Record) fitsPhase(run *Run) bool {
 
 // checkLeftovers checks that nothing is called destroyed that may have resources.
 func checkLeftovers(_ *Document, _ string, r *Record) string {
-	if r.Phase != Destroyed || !r.Applied {
+	if r.Phase != Destroyed || !r.Applied || r.Untouched {
 		return ""
 	}
 	if len(r.Runs) == 0 || r.Runs[0].Kind != RunDestroy || r.Runs[0].Result != Done {

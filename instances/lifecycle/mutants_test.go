@@ -19,7 +19,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"stopped before it is destroyed", "final.go", "case r.Run.Active():\n\t\tr.Then = nil", "case false:\n\t\tr.Then = nil"},
 	{"resources are left", "ended.go", "res.Outcome == Done && res.Resources == 0", "res.Outcome == Done"},
 	{"a failed destroy", "ended.go", "res.Outcome == Done && res.Resources == 0", "res.Resources == 0"},
-	{"an apply may have made something", "final.go", "if !r.Applied {", "if true {"},
+	{"an apply may have made something", "final.go", "if !r.Applied || r.Untouched {", "if true {"},
 	{"an apply that was begun counts", "runs.go", "r.Applied = true", ""},
 	{"a change that applied nothing is no part of a destroy", "ended.go", "r.Kind == RunApply && !res.Untouched", "r.Kind == RunApply"},
 	{"a change that may have applied something is", "ended.go", "r.Kind == RunApply && !res.Untouched", "false"},

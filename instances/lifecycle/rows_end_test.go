@@ -56,6 +56,27 @@ func rowsOfEnd() map[string]func(*world) {
 				w.t.Errorf("destroyed by %v with %s", r.Run.Source, r.Run.Parameters)
 			}
 		},
+		"19 what never was applied is destroyed at once": func(w *world) {
+			failed := lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "init: no such module", Permanent: true, Untouched: true, Resources: -1}
+			for _, tt := range []struct {
+				before []lifecycle.Result
+				want   lifecycle.Phase
+			}{
+				{[]lifecycle.Result{failed}, lifecycle.Destroyed},
+				{[]lifecycle.Result{{Outcome: lifecycle.RunFailed, Error: "half", Permanent: true, Resources: -1}, failed}, lifecycle.Destroying},
+				{[]lifecycle.Result{{Outcome: lifecycle.RunFailed, Error: "init", Permanent: true, Untouched: true, State: true, Resources: -1}}, lifecycle.Destroying},
+			} {
+				id := w.reach(lifecycle.Provisioning)
+				for i, res := range tt.before {
+					if i > 0 {
+						w.must(anna, lifecycle.Update{ID: id, Parameters: sized(`"large"`)})
+					}
+					w.run(id, res)
+				}
+				w.must(anna, lifecycle.DestroyNow{ID: id})
+				w.want(id, tt.want)
+			}
+		},
 		"20 what a destroy leaves behind is in the record": func(w *world) {
 			id := w.reach(lifecycle.Ready)
 			w.must(anna, lifecycle.DestroyNow{ID: id})

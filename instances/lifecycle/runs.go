@@ -251,6 +251,7 @@ func beginAttempt(tx *tx, r *Record) {
 		run.After = r.Latest
 		r.Latest = new(run.Ref(r.ID))
 	} else if run.Kind == RunApply {
+		r.Untouched = r.Untouched || !r.Applied
 		r.Applied = true
 	}
 	r.unsetCondition(Waiting)

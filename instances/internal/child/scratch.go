@@ -58,6 +58,7 @@ type prepared struct {
 	env    []string
 	locked bool     // there is a dependency lock file, which must not change
 	values []string // variables for commands on a plan, if the root module has a `const` one
+	given  []string // the same for its apply, also if the root module has an ephemeral one
 }
 
 // prepareScratch fills the tool's folder.
@@ -75,8 +76,12 @@ func prepareScratch(ctx context.Context, c *child) (prepared, error) {
 	}
 	if err := c.dir.Fill(sandbox.Tool, func(dir string) error {
 		err := fillModule(ctx, c, dir, &p)
-		if hasConst(filepath.Join(dir, filepath.FromSlash(p.module))) {
+		root := filepath.Join(dir, filepath.FromSlash(p.module))
+		if hasVariable(root, "const") {
 			p.values = remoteValueFlags(c)
+			p.given = p.values
+		} else if hasVariable(root, "ephemeral") {
+			p.given = append(autoFlags(root), remoteValueFlags(c)...)
 		}
 		return err
 	}); err != nil {
@@ -139,9 +144,24 @@ func fillModule(ctx context.Context, c *child, tool string, p *prepared) error {
 	return bridge.PrepareHeld(dir, c.Order.Spec.Repository)
 }
 
-// hasConst reports whether a root module has a `const` variable, whose value OpenTofu 1.12 and Terraform 1.15 need
-// again for a saved plan. Older tools refuse variables there.
-func hasConst(dir string) bool {
+// autoFlags names the files of values that the tools read by themselves, in their order, but not for a saved plan.
+func autoFlags(dir string) (flags []string) {
+	entries, _ := os.ReadDir(dir) // in order; the tool reports a folder that cannot be read
+	for _, pattern := range []string{"terraform.tfvars", "terraform.tfvars.json", "*.auto.tfvars*"} {
+		for _, e := range entries {
+			ok, _ := path.Match(pattern, e.Name()) // the patterns are valid
+			if ok && e.Type().IsRegular() && (strings.HasSuffix(e.Name(), ".tfvars") || strings.HasSuffix(e.Name(), ".tfvars.json")) {
+				flags = append(flags, "-var-file="+e.Name())
+			}
+		}
+	}
+	return flags
+}
+
+// hasVariable reports whether a root module has a variable that is `const` or `ephemeral`. OpenTofu 1.12 and Terraform
+// 1.15 need the value of a `const` one again for each command on a saved plan, where older tools refuse variables; each tool
+// needs that of an ephemeral one, which no plan has, to apply it. OpenTofu takes the default without a word.
+func hasVariable(dir, argument string) bool {
 	entries, _ := os.ReadDir(dir) // the tool reports a folder that cannot be read
 	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
 		if !e.Type().IsRegular() || !description.IsConfiguration(e.Name()) {
@@ -154,8 +174,8 @@ func hasConst(dir string) bool {
 		}
 		body, _, _ := file.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "variable", LabelNames: []string{"name"}}}})
 		return slices.ContainsFunc(body.Blocks, func(b *hcl.Block) bool {
-			content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "const"}}})
-			a := content.Attributes["const"]
+			content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: argument}}})
+			a := content.Attributes[argument]
 			if a == nil {
 				return false
 			}

@@ -157,7 +157,11 @@ func findDrift(ctx context.Context, c *child, p prepared) error {
 
 // onPlan returns the arguments of a command that reads a saved plan.
 func (p *prepared) onPlan(file sandbox.Path, args ...string) []string {
-	return append(append(args, p.values...), string(file))
+	values := p.values
+	if args[0] == "apply" {
+		values = p.given
+	}
+	return append(append(args, values...), string(file))
 }
 
 func readPlan(c *child) ([]byte, error) {
