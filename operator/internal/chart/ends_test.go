@@ -288,6 +288,7 @@ func (r *runs) uninstall() {
 	}
 	did := 0
 	for line := range strings.Lines(page) {
+		line = strings.TrimPrefix(line, "until ")
 		words := strings.Fields(line)
 		switch {
 		case strings.HasPrefix(line, "helm uninstall okara"):

@@ -50,8 +50,7 @@ var pages = []page{
 var examples = map[string]string{
 	"make image TAG=1.0.0": "TestImages of internal/images builds them, and loads them into a registry",
 	"okara-operator run --registry registry.example.com/platform --issuer https://idp.example.com": "it runs until it is ended; here it has the flags of the chart",
-	"kubectl delete templates.okara.dev --all -n okara-instances":                                  "TestInstancesEnd of internal/chart runs it, after which nothing is left",
-	"kubectl delete -f charts/okara/crds.yaml":                                                     "TestInstancesEnd of internal/chart runs it, after which nothing is left",
+	"kubectl delete -f charts/okara/crds.yaml":                                                     "TestInstancesEnd of internal/chart runs it",
 	"chart:": "a part of the Template above it",
 	`okara-operator render … --json | jq '.items[] | select(.kind == "Terraform").spec.vars'`: "the command above it, shortened",
 }
@@ -78,6 +77,18 @@ func TestPages(t *testing.T) {
 	}
 	for line := range s.left {
 		t.Errorf("no page has the example %s", line)
+	}
+	t.Run("end", s.end)
+}
+
+// end runs the commands that remove the operator and what it made.
+func (s *site) end(t *testing.T) {
+	for _, text := range s.ends {
+		t.Logf("%s\n%s", text, s.sh(t, "kubernetes-operate.md", "", text))
+	}
+	const kinds = "clusterrole,clusterrolebinding,validatingadmissionpolicy,validatingadmissionpolicybinding,mutatingadmissionpolicy,mutatingadmissionpolicybinding"
+	if left := s.sh(t, "site", "", "kubectl get "+kinds+" -o name | grep okara || true"); left != "" {
+		t.Errorf("this is left:\n%s", left)
 	}
 }
 
@@ -119,6 +130,8 @@ func (s *site) block(t *testing.T, page, language string, how []string, text str
 			t.Errorf("an example without a reason: %s", first)
 		}
 		delete(s.left, first)
+	case language == "sh" && verb == "end":
+		s.ends = append(s.ends, here)
 	case language == "sh" && verb == "cluster":
 		t.Logf("%s\n%s", here, s.sh(t, page, user, here))
 	case language == "yaml" && verb == "apply":

@@ -47,6 +47,7 @@ type site struct {
 	operator *exec.Cmd
 	words    *strings.Replacer // from names on the pages to those here
 	left     map[string]string // examples that no page has contained so far
+	ends     []string          // commands that remove everything
 }
 
 // newSite starts everything except the operator, which the pages install.
