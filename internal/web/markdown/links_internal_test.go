@@ -3,20 +3,19 @@
 package markdown
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // TestRewriteLinks: into the archive, elsewhere, or nowhere.
 func TestRewriteLinks(t *testing.T) {
 	at := Location{Key: "test", Dir: "docs", File: func(name string, image bool) string {
 		if image {
-			return "./../modules/a/b/c/1.0.0/files/" + site.EscapePath(name) + "?raw=1"
+			return "./../modules/a/b/c/1.0.0/files/" + (&url.URL{Path: name}).EscapedPath() + "?raw=1"
 		}
-		return "./../modules/a/b/c/1.0.0/files/" + site.EscapePath(name)
+		return "./../modules/a/b/c/1.0.0/files/" + (&url.URL{Path: name}).EscapedPath()
 	}}
 	const files = "./../modules/a/b/c/1.0.0/files/"
 	for _, c := range []struct{ name, source, has, not string }{
