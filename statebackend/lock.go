@@ -261,7 +261,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 		return nil
 	}
 	if l.wrote && !l.hold.Lost && !l.hold.Uncertain && ctx.Err() == nil {
-		cleaner{l.s, l.x, l.repeat, l.head.Operation == format.OperationRecord}.cleanUp(ctx)
+		cleaner{l.s, l.x, l.repeat, l.head != nil && l.head.Operation == format.OperationRecord}.cleanUp(ctx)
 	}
 	e := l.hold.Release()
 	e.Can = l.s.findings.knownAbilities()

@@ -41,8 +41,7 @@ that the origin lacks are skipped with a warning; a version with none of them fa
 Each version is reported as new, extended, skipped, refused (a missing or wrong signature, wrong
 bytes, a package that cannot be installed, or different content) or failed (it could not
 be read or stored). A refused or failed version does not stop the others: the exit code is
-then 6, or 4 if everything refused is different content; of one version alone it is that of
-its cause.
+then 6, or 4 if everything refused is different content.
 
 ` + internalHelp + `
 
@@ -408,13 +407,6 @@ func printMirrored(a *cli.App, results []mirrorResult) error {
 	what := fmt.Sprintf("%d of %d versions were not mirrored", len(failures), len(results))
 	if len(results) == 1 {
 		what = "the version was not mirrored"
-	}
-	if len(results) == 1 && len(failures) == 1 && !hasType[*depot.ConflictError](failures[0]) { // nothing was done
-		err := cli.Because(failures[0], "%s", what)
-		if errors.Is(err, oci.ErrNotFound) {
-			return cli.WithHint(err, "check the address, and that the origin of --from has this version")
-		}
-		return err
 	}
 	return unfinishedError(failures, what)
 }

@@ -145,7 +145,7 @@ func TestPartlyHint(t *testing.T) {
 		"mirror TLS/acme/dns --registry REGISTRY":                              "hint: it speaks https",
 		"mirror net/vpc/aws --openpgp-key KEYS/ID.pub.asc --registry REGISTRY": "refused: not verified: modules have no OpenPGP signature",
 	} {
-		if o := okara(t, strings.Fields(u.names.Replace(line))...); o.code != cli.ExitFailure || !strings.Contains(o.out+o.err, want) {
+		if o := okara(t, strings.Fields(u.names.Replace(line))...); o.code != cli.ExitPartly || !strings.Contains(o.out+o.err, want) {
 			t.Errorf("%s: exit %d, want %q\n%s%s", line, o.code, want, o.out, o.err)
 		}
 	}
@@ -198,7 +198,7 @@ func TestFailureJSON(t *testing.T) {
 		o := okara(t, strings.Fields(u.names.Replace(row.line))...)
 		if row.want.Code == 0 {
 			var list []mirrorResult
-			if err := json.Unmarshal([]byte(o.out), &list); err != nil || len(list) != 1 || o.code != cli.ExitNotFound {
+			if err := json.Unmarshal([]byte(o.out), &list); err != nil || len(list) != 1 || o.code != cli.ExitPartly {
 				t.Errorf("%s: exit %d, %v\n%s", row.line, o.code, err, o.out)
 			}
 			continue

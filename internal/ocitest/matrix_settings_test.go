@@ -85,11 +85,12 @@ func (m *matrix) runSettings() string {
 			cells[c.name] += cell + "|"
 		}
 	}
-	section := "\n## Settings\n\nWho gets modules and providers from a server over TLS with these settings: `tokens` with a token, the\nothers without.\n\n" + header + "\n" + strings.Repeat("|---", len(settings)+1) + "|\n"
+	var section strings.Builder
+	section.WriteString("\n## Settings\n\nWho gets modules and providers from a server over TLS with these settings: `tokens` with a token, the\nothers without.\n\n" + header + "\n" + strings.Repeat("|---", len(settings)+1) + "|\n")
 	for _, name := range names {
-		section += "|" + name + "|" + cells[name] + "\n"
+		section.WriteString("|" + name + "|" + cells[name] + "\n")
 	}
-	return section
+	return section.String()
 }
 
 // serve returns where a server with this setting is reached, over TLS, and the file of its authority.
