@@ -45,7 +45,7 @@ func newExec(reg *cli.Registries) *cobra.Command {
 				path, err = exec.LookPath(args[0])
 			}
 			if err != nil {
-				return noProgram(args[0], "", err)
+				return noProgram(args[0], "")
 			}
 			res, err := bridge.RunShimmed(cmd.Context(), shims, append([]string{path}, args[1:]...), bridgeOptions(reg))
 			return reportRun(reg.App, path, res, err)

@@ -151,7 +151,7 @@ func runTool(ctx context.Context, reg *cli.Registries, name, variable string, ar
 	program := cmp.Or(reg.Getenv(variable), name)
 	path, err := bridge.Look(program)
 	if err != nil {
-		return noProgram(program, variable, err)
+		return noProgram(program, variable)
 	}
 	tool := bridge.Tool{Path: path, Terraform: name == "terraform", CacheDir: cacheDir()}
 	res, err := bridge.RunTool(ctx, tool, args, bridgeOptions(reg))
@@ -166,13 +166,13 @@ func cacheDir() string {
 	return dir
 }
 
-func noProgram(program, variable string, err error) error {
+func noProgram(program, variable string) error {
 	set := variable != "" && program != strings.ToLower(strings.TrimPrefix(variable, "OKARA_"))
 	what := program + " not found on PATH"
 	if set {
 		what = fmt.Sprintf("%s, which %s names, is not a program", program, variable)
 	}
-	err = &cli.ExitError{Code: exitNoTool, Err: errors.New(what)}
+	err := &cli.ExitError{Code: exitNoTool, Err: errors.New(what)}
 	if set {
 		return cli.WithHint(err, "correct %s, or unset it to use the one on PATH", variable)
 	}
