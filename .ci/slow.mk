@@ -7,6 +7,7 @@ BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' cmd instance
 examples: tools # each folder of examples in a copy, and the scripts of its CI files
 	cd operator && $(OPERATOR)
 	cd internal/e2e && go test -vet=off -count=1 -v -run 'TestExamples$$|TestCI$$' .
+	PATH="$(CURDIR)/bin:$(CURDIR)/$(dir $(TOFU)):$(CURDIR)/$(dir $(REG)):$(CURDIR)/$(dir $(JQ)):$$PATH" sh examples/deployment/run.sh
 demo-instances: build $(TOFU) $(TIME) $(JQ) # twelve minutes: no lifetime is shorter than ten
 	sh testdata/demo/instances.sh
 demo-kube: build $(TOFU) $(JQ)

@@ -240,7 +240,15 @@ func (e *UnreachableError) Error() string {
 func (e *UnreachableError) Unwrap() []error { return []error{oci.ErrUnavailable, e.Err} }
 
 // ErrNoServer says that something else than an okara server answered.
-var ErrNoServer = fmt.Errorf("not a response of an okara server: %w", oci.ErrCorrupt)
+var ErrNoServer error = noServerError{}
+
+type noServerError struct{}
+
+func (noServerError) Error() string {
+	return "not a response of an okara server: " + oci.ErrCorrupt.Error()
+}
+
+func (noServerError) Unwrap() error { return oci.ErrCorrupt }
 
 // Error is a refusal by the server. With [errors.Is] it is the matching error of package oci.
 type Error struct {

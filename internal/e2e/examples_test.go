@@ -30,6 +30,9 @@ func TestExamples(t *testing.T) {
 			if strings.Contains(text, "tofu login") && !hasTools("curl") {
 				t.Skip("curl is not here, which is the browser")
 			}
+			if strings.Contains(text, "\nsh run.sh\n") {
+				t.Skip("it takes five minutes: make examples runs the script")
+			}
 			issuer := newIssuer(t, map[string]any{"sub": "anna", "groups": []string{"platform"}})
 			set.runPage(t, text, folder, strings.NewReplacer("https://login.example.com", issuer.URL))
 		})
