@@ -89,8 +89,12 @@ func TestLateSeal(t *testing.T) {
 	if newest := slices.Max(w.numbers); w.bad != "" || newest != acked {
 		t.Errorf("version %d is the newest, %d was acknowledged: %s", newest, acked, w.bad)
 	}
-	if res := w.clients[slow].acq.Result; !res.Won || res.newest != acked {
+	res, first := w.clients[slow].acq.Result, w.clients[w.slot(0, 0)].acq.Result
+	if !res.Won || res.newest != acked {
 		t.Errorf("the slow server: %+v", res)
+	}
+	if !res.beside && !first.beside {
+		t.Error("neither server knows of the other, so that two scripts that share an id would share the lock")
 	}
 }
 

@@ -120,7 +120,7 @@ func (a *Acquirer) sealListed(r Reply) Request {
 	case r.Snapshot.Newest < n:
 		return a.endClaim(releaser{forced: first}, afterEnd, Acquired{Err: errStaleList})
 	}
-	a.Result = Acquired{Won: true, newest: r.Snapshot.Newest, next: max(n+1, a.Claim.Fence), Sealed: first, joined: a.Result.joined}
+	a.Result = Acquired{Won: true, newest: r.Snapshot.Newest, next: max(n+1, a.Claim.Fence), Sealed: first, joined: a.Result.joined, beside: a.Result.beside || len(a.contestIn(r.Snapshot).siblingClaims()) > 0}
 	a.phase = phaseMark
 	return Request{Op: OpPutMarker, Claim: a.Claim}
 }
