@@ -78,7 +78,7 @@ content, 5 denied.`,
 			}
 			if o.validate {
 				if err := validateModule(cmd.Context(), reg.App, root, target, options); err != nil {
-					return cli.PublishHint(err)
+					return err
 				}
 			}
 			if o.dryRun {
