@@ -27,6 +27,7 @@ const (
 	lookEvery    = 30 * time.Second // how often the list of the catalog is checked
 	planEvery    = time.Minute      // how often the refresh is planned again
 	maxNoted     = 100_000          // repositories
+	maxChanged   = 64               // the same, read before the index is made again
 )
 
 // Finder keeps an index of the items of a catalog, for searches. At the start it reads
@@ -179,8 +180,15 @@ func (f *Finder) Run(ctx context.Context) {
 	f.written = f.now().Add(writeFirst - writeEvery)
 	f.mu.Unlock()
 	for ctx.Err() == nil {
+		began := f.now()
 		wait := f.readNext(ctx)
-		t := time.NewTimer(wait)
+		// After each change the list and the index are made anew: in a large catalog for a quarter of the time at most.
+		rest := min(3*f.now().Sub(began), showEvery)
+		select {
+		case <-ctx.Done():
+		case <-time.After(rest):
+		}
+		t := time.NewTimer(max(0, wait-rest))
 		select {
 		case <-ctx.Done():
 		case <-t.C:
@@ -190,7 +198,7 @@ func (f *Finder) Run(ctx context.Context) {
 	}
 }
 
-// readNext reads one repository and returns how long to wait before the next step.
+// readNext reads what this process changed, and one more repository. It returns how long to wait before the next step.
 func (f *Finder) readNext(ctx context.Context) time.Duration {
 	base, err := f.c.Published(ctx)
 	if err != nil {
@@ -200,21 +208,35 @@ func (f *Finder) readNext(ctx context.Context) time.Duration {
 		return cache.FailureTTL
 	}
 	it, changed, ok := f.nextItem(base)
+	shows := changed
+	for range maxChanged {
+		if !changed {
+			break
+		}
+		f.readItem(ctx, it, true)
+		it, changed, ok = f.nextItem(base)
+	}
 	if !ok {
 		f.showEntries(base, true) // nothing else is to be read
 		f.save(ctx, base)
 		return lookEvery
 	}
-	cost, err := f.readEntry(ctx, it, changed)
-	if err != nil && ctx.Err() == nil {
-		f.log.Warn("reading a repository for the search failed", "repository", it.Repository(f.c.layout), "error", err)
-	}
-	f.showEntries(base, changed)
+	cost := f.readItem(ctx, it, changed)
+	f.showEntries(base, shows)
 	f.save(ctx, base)
 	if changed {
 		return 0
 	}
 	return time.Duration(max(1, cost)) * refreshEach
+}
+
+// readItem reads the entry of an item, and returns how many requests that took.
+func (f *Finder) readItem(ctx context.Context, it addr.Item, changed bool) int {
+	cost, err := f.readEntry(ctx, it, changed)
+	if err != nil && ctx.Err() == nil {
+		f.log.Warn("reading a repository for the search failed", "repository", it.Repository(f.c.layout), "error", err)
+	}
+	return cost
 }
 
 // showEntries makes new entries visible to searches, at once or at intervals.

@@ -88,6 +88,21 @@ func (s *store) Reader(ctx context.Context, path string, offset int64) (io.ReadC
 	return s.StorageDriver.Reader(ctx, path, offset)
 }
 
+// Walk needs no stat for a name in a list of tags: the library uses its path alone.
+func (s *store) Walk(ctx context.Context, from string, f driver.WalkFn, options ...func(*driver.WalkOptions)) error {
+	if strings.HasSuffix(from, "/_manifests/tags") {
+		return driver.WalkFallback(ctx, directories{s.StorageDriver}, from, f, options...)
+	}
+	return s.StorageDriver.Walk(ctx, from, f, options...)
+}
+
+// directories takes each path for a directory.
+type directories struct{ driver.StorageDriver }
+
+func (directories) Stat(_ context.Context, path string) (driver.FileInfo, error) {
+	return driver.FileInfoInternal{FileInfoFields: driver.FileInfoFields{Path: path, IsDir: true}}, nil
+}
+
 // checkBlob returns an error if path is a blob whose bytes do not match its name.
 func (s *store) checkBlob(ctx context.Context, path string) error {
 	match := data().FindStringSubmatch(path)
