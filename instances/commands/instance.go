@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/internal/portalclient"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/client"
@@ -196,7 +197,7 @@ func ownerWords(o *api.Owner) string {
 
 func timeLeft(i api.Instance, now time.Time) string {
 	switch {
-	case i.ExpiresAt.IsZero(), i.Phase == "destroyed":
+	case i.ExpiresAt.IsZero(), !lifecycle.Phase(i.Phase).Live():
 		return "-"
 	case beginsLater(i):
 		return cli.Age(time.Duration(i.TTL))

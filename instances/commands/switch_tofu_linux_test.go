@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,9 +79,20 @@ func TestTofuSwitch(t *testing.T) {
 // TestTofuLeavesBehind: destroy = false (OpenTofu 1.12), whose exit status is 1.
 func TestTofuLeavesBehind(t *testing.T) {
 	rt := newRunsTest(t, sandbox.ModeNone)
-	rt.source(t, map[string]string{"main.tf": "resource \"terraform_data\" \"kept\" {\n  lifecycle {\n    destroy = false\n  }\n}\n\nresource \"terraform_data\" \"gone\" {}\n"})
+	const keeping = "resource \"terraform_data\" \"kept\" {\n  lifecycle {\n    destroy = false\n  }\n}\n\nresource \"terraform_data\" \"gone\" {}\n"
+	rt.source(t, map[string]string{"main.tf": keeping})
 	rt.next(t)
 	if st := rt.end(t, rt.start(t)); st.Result.Outcome != lifecycle.Done || len(st.Result.Left) > 0 {
+		t.Fatalf("%+v", st.Result)
+	}
+	rt.source(t, map[string]string{"main.tf": "removed {\n  from = terraform_data.kept\n  lifecycle {\n    destroy = false\n  }\n}\n\nresource \"terraform_data\" \"gone\" {}\n"})
+	rt.next(t)
+	if st := rt.end(t, rt.start(t)); !slices.Equal(st.Result.Notes, []lifecycle.Note{{Kind: lifecycle.NoteForget, Text: "terraform_data.kept"}}) {
+		t.Errorf("%+v", st.Result)
+	}
+	rt.source(t, map[string]string{"main.tf": keeping})
+	rt.next(t)
+	if st := rt.end(t, rt.start(t)); st.Result.Outcome != lifecycle.Done || st.Result.Resources != 2 {
 		t.Fatalf("%+v", st.Result)
 	}
 	rt.spec.Ref.Kind, rt.spec.Ref.N, rt.spec.Ref.Attempt, rt.spec.Took = lifecycle.RunDestroy, 2, 0, ""

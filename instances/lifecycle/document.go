@@ -199,7 +199,7 @@ type Record struct {
 	Empty     bool   `json:"empty,omitempty"`     // the state listed no resources when the last attempt ended
 	Revised   bool   `json:"revised,omitempty"`   // an update gave it another snapshot
 	Kept      bool   `json:"kept,omitempty"`      // orphaned by its end: counts until an admin removes it
-	// Left has the addresses of resources that destroying it left behind.
+	// Left has the addresses of resources that its runs stopped managing and did not destroy.
 	Left     []string `json:"left,omitempty"`
 	Archived bool     `json:"archived,omitempty"` // the archive of a final record is written
 	Removing bool     `json:"removing,omitempty"` // its tags are being removed, then the record

@@ -52,6 +52,11 @@ func endAttempt(tx *tx, e Ended) {
 		return
 	}
 	r.Applied = r.Applied || e.Result.State
+	left := e.Result.Left
+	if r.Run.Kind == RunApply && !e.Result.Untouched {
+		left = r.Run.forgets()
+	}
+	keepLeft(r, left)
 	r.Untouched = r.Untouched && e.Result.Untouched && !e.Result.State
 	if n := e.Result.Resources; n >= 0 || r.Run.Kind != RunDestroy { // a destroy creates no resources
 		r.Empty = n == 0
@@ -87,6 +92,36 @@ func (r *Run) recordResult(res Result) {
 	if res.Plan != "" {
 		r.Cost = res.Cost
 	}
+}
+
+// forgets returns the addresses of resources that an apply stopped managing and did not destroy.
+func (r *Run) forgets() (list []string) {
+	for _, n := range r.Notes {
+		if n.Kind == NoteForget {
+			list = append(list, n.Text)
+		}
+	}
+	if c := r.Counts; c != nil && c.Forget > len(list) && len(list) > 0 {
+		list = append(list, fmt.Sprintf("and %d more", c.Forget-len(list)))
+	}
+	return list
+}
+
+// keepLeft records resources that a run left behind. One address may be left by several runs, but by one attempt only.
+func keepLeft(r *Record, left []string) {
+	for _, address := range left[:min(len(left), MaxLeft)] {
+		if address = clipForeign(address, MaxLeftAddress); len(r.Left) < MaxLeft && (r.Run.Failures == 0 || !slices.Contains(r.Left, address)) {
+			r.Left = append(slices.Clone(r.Left), address)
+		}
+	}
+}
+
+// leftWords says what was left behind; "" if nothing was.
+func leftWords(r *Record) string {
+	if len(r.Left) == 0 {
+		return ""
+	}
+	return "left behind, as the module specifies, and may incur costs: " + strings.Join(r.Left, ", ")
 }
 
 // JoinNotes adds notes to those of the plan, whose checks are made again when it is applied.
@@ -229,9 +264,9 @@ func recordApplied(tx *tx, r *Record) {
 func finishApply(tx *tx, r *Record, e Ended) {
 	recordApplied(tx, r)
 	endRun(tx, r, Done, "")
-	recordRunEnd(tx, r, r.Runs[0].stateReached(), "")
 	t := tx.doc.template(r.Snapshot)
-	r.Reason = ""
+	r.Reason = clipForeign(leftWords(r), maxText)
+	recordRunEnd(tx, r, r.Runs[0].stateReached(), r.Reason)
 	r.Outputs = listOutputs(e.Result.Outputs, t.Outputs)
 	r.Connection = limitConnection(e.Connection)
 	r.unsetCondition(Drifted)
@@ -329,16 +364,8 @@ func handleDestroyEnd(tx *tx, r *Record, res Result) {
 		awaitAttempt(tx, r, lockedAgain, WaitStateLocked, res.Error)
 		return
 	}
-	for _, address := range res.Left[:min(len(res.Left), MaxLeft)] {
-		if address = clipForeign(address, MaxLeftAddress); len(r.Left) < MaxLeft && !slices.Contains(r.Left, address) {
-			r.Left = append(slices.Clone(r.Left), address)
-		}
-	}
 	if res.Outcome == Done && res.Resources == 0 {
-		why := r.Reason
-		if len(r.Left) > 0 {
-			why = "left behind, as the module specifies, and may incur costs: " + strings.Join(r.Left, ", ")
-		}
+		why := cmp.Or(leftWords(r), r.Reason)
 		endRun(tx, r, Done, "")
 		recordRunEnd(tx, r, "destroyed", why)
 		finishRecord(tx, r, Destroyed, why)

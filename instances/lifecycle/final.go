@@ -183,7 +183,4 @@ func (r *Record) cut() {
 	r.TTL = 0
 	r.Since = time.Time{}
 	r.Events = slices.Clone(r.Events[:min(len(r.Events), 1)])
-	for i := range r.Events {
-		r.Events[i].Detail = clipForeign(r.Events[i].Detail, 40)
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/addr"
 )
 
 const (
@@ -211,7 +212,7 @@ func checkUpdate(tx *tx, e UpdateCheck) {
 	if r == nil || r.Owner.ID == "" || !canExpire(r.Phase) || isExpired(tx, r) {
 		return
 	}
-	same := e.Template == nil || hasOtherTool(tx, r, e.Template) || e.Digest == r.Snapshot && e.Source.Digest == r.Source.Digest
+	same := e.Template == nil || e.Digest == r.Snapshot && isOlder(e.Source, r.Source) || hasOtherTool(tx, r, e.Template) || e.Digest == r.Snapshot && e.Source.Digest == r.Source.Digest
 	was := r.condition(UpdateAvailable)
 	text := clipForeign("version "+e.Source.Version, maxText)
 	switch {
@@ -229,6 +230,13 @@ func checkUpdate(tx *tx, e UpdateCheck) {
 	case was.Type == "" || was.Message != text && was.Reason == "":
 		tx.edit(r).setCondition(UpdateAvailable, "", text)
 	}
+}
+
+// isOlder reports whether a source is a lower version of the same module: the registry was read before it was updated.
+func isOlder(offered, has template.Source) bool {
+	o, err := addr.ParseVersion(offered.Version)
+	h, wrong := addr.ParseVersion(has.Version)
+	return err == nil && wrong == nil && offered.Module == has.Module && offered.Chart == has.Chart && o.Compare(h) < 0
 }
 
 // canUpdateItself reports whether an instance takes newer versions, and can now.

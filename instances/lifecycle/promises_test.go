@@ -289,6 +289,8 @@ func TestAutoUpdate(t *testing.T) {
 	if r := w.want(id, lifecycle.Ready); r.Source.Version != "1.1.0" || r.Runs[0].Approved != "sha256:safe" {
 		t.Errorf("got %+v", r)
 	}
+	w.serve(offer(id, "1.0.0")) // the registry was read before the update
+	w.want(id, lifecycle.Ready)
 	w.serve(offer(id, "1.2.0"))
 	w.run(id, plan("sha256:unsafe", lifecycle.Counts{Remove: 1, Add: 1, Replace: 1}))
 	r := w.want(id, lifecycle.Ready)

@@ -88,6 +88,30 @@ func rowsOfEnd() map[string]func(*world) {
 				w.t.Errorf("left %q: %s", r.Left, r.Reason)
 			}
 		},
+		"20 what an update leaves behind is in the record": func(w *world) {
+			id := w.reach(lifecycle.Ready)
+			forgets := func(addresses ...string) lifecycle.Result {
+				res := good
+				res.Counts = &lifecycle.Counts{Forget: len(addresses)}
+				for _, a := range addresses {
+					res.Notes = append(res.Notes, lifecycle.Note{Kind: lifecycle.NoteForget, Text: a})
+				}
+				return res
+			}
+			for _, size := range []string{`"large"`, `"small"`} { // a[1] is forgotten, made and forgotten again
+				w.must(anna, lifecycle.Update{ID: id, Parameters: sized(size)})
+				w.run(id, forgets("a[1]"))
+			}
+			const left = "left behind, as the module specifies, and may incur costs: a[1], a[1]"
+			if r := w.want(id, lifecycle.Ready); r.Reason != left || !strings.HasSuffix(r.Events[0].Detail, left) {
+				w.t.Errorf("%q: %q", r.Reason, r.Events[0].Detail)
+			}
+			w.must(anna, lifecycle.DestroyNow{ID: id})
+			w.run(id, lifecycle.Result{Outcome: lifecycle.Done, Left: []string{"d.e"}, Counts: &lifecycle.Counts{Remove: 3}})
+			if r := w.want(id, lifecycle.Destroyed); r.Reason != left+", d.e" || !strings.Contains(r.Events[0].Detail, "3 destroyed") {
+				w.t.Errorf("%q: %q", r.Reason, r.Events[0].Detail)
+			}
+		},
 		"10 what never was ready is changed and launched again": func(w *world) {
 			id := w.create(anna, plain())
 			given := w.record(id).ExpiresAt

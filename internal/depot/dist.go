@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -138,7 +139,10 @@ func (d *dist) registryManifest(plan *ProviderPlan, o ProviderOptions) error {
 			return err
 		}
 	case sum == "":
-		text = nil // that of another release
+		if text != nil && len(o.Protocols) == 0 {
+			plan.Warnings = append(plan.Warnings, manifestFile+" above the folder was not used, since SHA256SUMS does not list it; --protocols sets what it says")
+		}
+		text = nil // perhaps that of another release
 	case text == nil:
 		return fmt.Errorf("%s lists %s, but neither it nor %s is in the folder or its parent: %w", plan.metadata.ShasumsName, listed, manifestFile, signing.ErrSums)
 	default:
@@ -186,8 +190,12 @@ func (d *dist) checkSums(plan *ProviderPlan) error {
 		}
 	}
 	for _, listed := range slices.Sorted(maps.Keys(plan.sums)) {
-		if strings.HasSuffix(listed, ".zip") && d.findFile(listed) == "" {
+		switch there := d.findFile(listed) != ""; {
+		case there, listed == d.stem+"manifest.json": // it may be above
+		case strings.HasSuffix(listed, ".zip"):
 			return fmt.Errorf("%s lists %s, which is not in the folder: %w", name, listed, signing.ErrSums)
+		default:
+			plan.Warnings = append(plan.Warnings, fmt.Sprintf("%s lists %s, which is not in the folder", name, text.Excerpt(listed)))
 		}
 	}
 	return nil

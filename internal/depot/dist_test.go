@@ -76,6 +76,9 @@ func TestPublishTheFolderOfGoReleaser(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if said := strings.Contains(strings.Join(out.Warnings, "\n"), "terraform-registry-manifest.json above the folder was not used"); said != (test.name == "not listed") {
+				t.Errorf("warnings %q", out.Warnings)
+			}
 			x, err := artifact.ParseProviderIndex(depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ProviderRepo), "1.2.3"))
 			if err != nil || fmt.Sprint(x.Protocols) != test.want {
 				t.Errorf("protocols %v, %v", x.Protocols, err)

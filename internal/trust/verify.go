@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/keyless"
 	"github.com/seed-141914ff/okara/internal/scan"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -162,6 +163,7 @@ func (x *verifier) checkCosign(ctx context.Context) error {
 		return nil
 	}
 	var reasons []error
+	unchecked := 0 // of this version, by a key that nobody trusts here
 	for s, err := range x.Referrers.Signatures(ctx) {
 		if err != nil {
 			return x.failCheck("cosign", err)
@@ -172,9 +174,12 @@ func (x *verifier) checkCosign(ctx context.Context) error {
 			return nil
 		}
 		reasons = append(reasons, err)
+		if errors.Is(err, signing.ErrUnknownKey) || errors.Is(err, errKeyless) {
+			unchecked++
+		}
 	}
 	switch {
-	case x.isRequired(RequireCosign), x.o.TrustsSigners():
+	case x.isRequired(RequireCosign), x.o.TrustsSigners(), unchecked < min(len(reasons), 1):
 		if len(reasons) == 0 {
 			reasons = []error{errors.New("no signature")}
 		}
@@ -182,7 +187,7 @@ func (x *verifier) checkCosign(ctx context.Context) error {
 	case len(reasons) == 0:
 		x.addCheck("cosign", "absent", "no signature")
 	default:
-		x.addCheck("cosign", "consistent", "%d signatures, no trusted key given", len(reasons))
+		x.addCheck("cosign", "consistent", "%s, no trusted key given", text.Plural(unchecked, "signature"))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"errors"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -74,10 +75,17 @@ func TestVerifyModule(t *testing.T) {
 		}
 		verify(trust.Policy{Deep: true}, "content of archive/zip", "ok")
 		verify(trust.Policy{}, "cosign", "absent")
+		repo := depottest.MustRepo(t, client, depottest.ModuleRepo)
+		payload := must.Get(evidence.CosignPayload(repo.String(), digest.FromString("another")))(t)
+		must.Get(evidence.AddCosignSignature(t.Context(), repo, depottest.MustFetch(t, repo, "1.0.0").Descriptor, evidence.CosignSignature{Payload: payload, Signature: []byte("x")}))(t)
+		verify(trust.Policy{}, "cosign", "failed")
 		must.Get(trust.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), m.Version), one))(t)
 		verify(by(onePub), "cosign", "trusted")
 		verify(by(twoPub), "cosign", "failed")
 		verify(trust.Policy{}, "cosign", "consistent")
+		if checks, err := d.Verify(t.Context(), depottest.VPC().Item(), m.Version, trust.Policy{}); err != nil || !slices.ContainsFunc(checks, func(c trust.Check) bool { return c.Detail == "1 signature, no trusted key given" }) {
+			t.Errorf("%v: %+v", err, checks)
+		}
 		verify(trust.Policy{Require: []string{"cosign"}}, "cosign", "failed")
 		must.Get(trust.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), m.Version), two))(t)
 		verify(by(onePub), "cosign", "trusted") // the first signature stays

@@ -3,6 +3,7 @@
 package artifact
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -62,7 +63,10 @@ func AnnotationsOf(m oci.Manifest) map[string]string {
 	return image.Annotations
 }
 
-// SaysItIs returns [oci.ErrCorrupt] unless the manifest names the given item and version, so that
+// ErrSignsOther means that a signature is of something else.
+var ErrSignsOther = errors.New("not of this version")
+
+// SaysItIs returns [ErrSignsOther] unless the manifest names the given item and version, so that
 // one signed as one module does not pass for another: a bundle names only a digest, wherever the
 // manifest is copied. An edition carries the version that it was published as.
 func SaysItIs(m oci.Manifest, it addr.Item, v addr.Version) error {
@@ -71,7 +75,7 @@ func SaysItIs(m oci.Manifest, it addr.Item, v addr.Version) error {
 		{AnnKind, it.Kind}, {annAddress, it.String()}, {AnnOkaraVersion, v.EditionOf().String()},
 	} {
 		if got := says[x.annotation]; got != x.want {
-			return fmt.Errorf("the signature is for a manifest with %s %q, not %q: %w", x.annotation, text.Excerpt(got), x.want, oci.ErrCorrupt)
+			return fmt.Errorf("the signature is for a manifest with %s %q, not %q: %w", x.annotation, text.Excerpt(got), x.want, ErrSignsOther)
 		}
 	}
 	return nil

@@ -91,7 +91,7 @@ type NoticeBody struct {
 	ExpiresAt time.Time         `json:"expires_at,omitzero"`
 	Counts    *lifecycle.Counts `json:"counts,omitempty"` // of the plan that waits for approval, or that shows drift
 	OfferedTo *template.Owner   `json:"offered_to,omitempty"`
-	Left      []string          `json:"left,omitempty"` // addresses that destroying it left behind
+	Left      []string          `json:"left,omitempty"` // addresses that its runs left behind
 }
 
 func noticeJob(id, template string, n lifecycle.Notice) jobs.Job {

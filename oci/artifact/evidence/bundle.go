@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // A sigstore bundle is the signature format of cosign 3: a referrer with one layer, a JSON document
@@ -106,7 +107,7 @@ func parseStatement(payload []byte) ([]digest.Digest, error) {
 func statementNames(payload []byte, manifest digest.Digest) error {
 	about, err := parseStatement(payload)
 	if err == nil && !slices.Contains(about, manifest) {
-		err = fmt.Errorf("sigstore bundle is for %q: %w", text.Excerpt(fmt.Sprint(about)), oci.ErrCorrupt)
+		err = fmt.Errorf("sigstore bundle is for %q: %w", text.Excerpt(fmt.Sprint(about)), artifact.ErrSignsOther)
 	}
 	return err
 }

@@ -86,9 +86,9 @@ func (s CosignSignature) Names(repositoryName string, manifest digest.Digest) er
 	case p.Critical.Type != cosignType:
 		return fmt.Errorf("cosign payload of type %q: %w", text.Excerpt(p.Critical.Type), oci.ErrCorrupt)
 	case p.Critical.Image.Digest != manifest:
-		return fmt.Errorf("cosign payload is for %q: %w", text.Excerpt(p.Critical.Image.Digest.String()), oci.ErrCorrupt)
+		return fmt.Errorf("cosign payload is for %q: %w", text.Excerpt(p.Critical.Image.Digest.String()), artifact.ErrSignsOther)
 	case !strings.HasSuffix(p.Critical.Identity.Reference, "/"+repositoryName):
-		return fmt.Errorf("cosign payload is for the repository %q: %w", text.Excerpt(p.Critical.Identity.Reference), oci.ErrCorrupt)
+		return fmt.Errorf("cosign payload is for the repository %q: %w", text.Excerpt(p.Critical.Identity.Reference), artifact.ErrSignsOther)
 	}
 	return nil
 }
