@@ -189,7 +189,7 @@ func (l *platform) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 	}
 	l.templates = templatesource.New(templatesource.Options{
 		Dir: l.o.Templates, Sources: l.o.Sources, Catalog: modules, Logger: l.log,
-		Defaults: template.Defaults{TTL: l.o.TTL, Connection: l.o.Connection}, Known: l.knownNames(),
+		Defaults: template.Defaults{TTL: l.o.TTL, Connection: l.o.Connection}, Known: l.knownNames(), Tool: l.executor.Tool(),
 	})
 	l.driver = driver.New(driver.Options{
 		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executors: map[string]run.Executor{settings.LocalExecutor: l.executor},

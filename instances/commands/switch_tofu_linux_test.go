@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -100,6 +101,52 @@ func TestTofuLeavesBehind(t *testing.T) {
 	st := rt.end(t, rt.start(t))
 	if diff := cmpdiff.Diff([]string{"terraform_data.kept"}, st.Result.Left); diff != "" || st.Result.Outcome != lifecycle.Done || st.Result.Resources != 0 {
 		t.Errorf("%+v, left (-want +got):\n%s", st.Result, diff)
+	}
+}
+
+// TestTofuLanguage launches and ends what the table of the language has, as far as it needs no provider, and writes or
+// compares the column: of instances with OpenTofu 1.12.6.
+func TestTofuLanguage(t *testing.T) {
+	if os.Getenv("OKARA_TEST_TOFU") != "" {
+		t.Skip("the column is that of the pinned release")
+	}
+	const page = "../../docs/reference/language.md"
+	lines := strings.Split(string(must.Get(os.ReadFile(page))(t)), "\n")
+	rt := newRunsTest(t, sandbox.ModeNone)
+	for _, l := range tofutest.Language {
+		at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "| "+l.Argument+" |") })
+		if at < 0 {
+			t.Fatalf("%s lacks %s", page, l.Argument)
+		}
+		cell := ""
+		if !strings.Contains(l.With, "dns") {
+			rt.source(t, map[string]string{"main.tf": l.With, "m/main.tf": "\n"})
+			rt.spec.Variables = nil
+			if strings.Contains(l.With, "variable") && !strings.Contains(l.With, "default") {
+				rt.spec.Variables = map[string]json.RawMessage{"a": json.RawMessage(`"x"`)}
+			}
+			cell = "yes"
+			for _, kind := range []lifecycle.RunKind{lifecycle.RunApply, lifecycle.RunDestroy} {
+				rt.spec.Ref.Kind, rt.spec.Ref.Attempt, rt.spec.Took = kind, 0, ""
+				rt.spec.Ref.N++
+				rt.next(t)
+				if st := rt.end(t, rt.start(t)); st.Result.Outcome != lifecycle.Done {
+					cell = "–"
+					t.Logf("%s: %s", l.Argument, st.Result.Error)
+					break
+				}
+			}
+		}
+		before := lines[at][:strings.LastIndex(strings.TrimSuffix(lines[at], "|"), "|")]
+		switch line := before + "| " + cell + " |"; {
+		case os.Getenv("OKARA_UPDATE") != "":
+			lines[at] = line
+		case line != lines[at]:
+			t.Errorf("%s has %s, want %s", page, lines[at], line)
+		}
+	}
+	if os.Getenv("OKARA_UPDATE") != "" {
+		must.Succeed(t, os.WriteFile(page, []byte(strings.Join(lines, "\n")), 0o644))
 	}
 }
 

@@ -96,7 +96,7 @@ func (m *moduleFrom) openCatalog(reg *cli.Registries) error {
 
 // checkTemplate checks a template against its module. Known is false if there is no source for the
 // module; Version is empty for a folder.
-func (m *moduleFrom) checkTemplate(ctx context.Context, t *template.Template) (version string, known bool, err error) {
+func (m *moduleFrom) checkTemplate(ctx context.Context, a *cli.App, t *template.Template) (version string, known bool, err error) {
 	var described template.Module
 	switch {
 	case m.dir != "":
@@ -112,6 +112,9 @@ func (m *moduleFrom) checkTemplate(ctx context.Context, t *template.Template) (v
 		version = source.Version
 	default:
 		return "", false, nil
+	}
+	for tool, what := range described.Refused {
+		a.Note("warning: template %s: %s refuses the module: %s", t.Name, tool, what)
 	}
 	_, err = template.NewSchema(t, described)
 	return version, true, err

@@ -106,7 +106,7 @@ func publishTemplate(ctx context.Context, reg *cli.Registries, t *template.Templ
 	if err := module.openCatalog(reg); err != nil {
 		return depot.Published{}, err
 	}
-	switch _, _, err := module.checkTemplate(ctx, t); {
+	switch _, _, err := module.checkTemplate(ctx, reg.App, t); {
 	case err != nil && errors.Is(err, oci.ErrNotFound):
 		reg.Note("warning: %v", err)
 	case err != nil:
@@ -173,7 +173,7 @@ func validateTemplates(ctx context.Context, a *cli.App, paths []string, module m
 			if err != nil {
 				return err
 			}
-			version, known, err := module.checkTemplate(ctx, t)
+			version, known, err := module.checkTemplate(ctx, a, t)
 			if err != nil {
 				return err
 			}

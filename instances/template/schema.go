@@ -27,6 +27,8 @@ const (
 type Module struct {
 	Inputs  json.RawMessage // JSON Schema 2020-12 of an object, from the module's description
 	Outputs map[string]bool // by name; whether the output is sensitive
+	// Refused says why a tool, opentofu or terraform, does not take it as a root module.
+	Refused map[string]string
 }
 
 // Schema describes valid parameters of a template, for one version of its module. It is immutable.

@@ -285,7 +285,7 @@ func (t *Templates) Pin(ctx context.Context, name, version string) (*template.En
 	pinned.Problem = ""
 	pinned.Cause = ""
 	pinned.Behind = ""
-	if pinned.Schema, err = template.NewSchema(e.Template, module); err != nil {
+	if pinned.Schema, err = t.newSchema(e.Template, module); err != nil {
 		return nil, badVersion("version %s of the module is not compatible with the template: %v", v, err)
 	}
 	return &pinned, nil

@@ -35,6 +35,7 @@ type Options struct {
 	Catalog  *catalog.Catalog // of modules, and of templates that are artifacts
 	Defaults template.Defaults
 	Known    template.Known // names that templates may use
+	Tool     string         // that launches run: opentofu, terraform, or "": not known
 	Logger   *slog.Logger   // nil: none
 }
 
@@ -168,10 +169,10 @@ func (t *Templates) resolveModule(ctx context.Context, e *template.Entry) *templ
 		return before
 	}
 	if !misfits {
-		out.Schema, err = template.NewSchema(out.Template, description)
+		out.Schema, err = t.newSchema(out.Template, description)
 	}
 	if err != nil {
-		e, passes := useOlder(ctx, t.o.Catalog, &out, source.Version, err)
+		e, passes := t.useOlder(ctx, &out, source.Version, err)
 		if passes && known {
 			return before
 		}
@@ -187,7 +188,8 @@ const maxOlder = 20
 // useOlder handles a template whose newest module version does not fit, for example because
 // of a new required input. It uses the highest older version that fits, else reports the
 // problem of the newest. passes reports a temporary failure of the registry.
-func useOlder(ctx context.Context, c *catalog.Catalog, e *template.Entry, newest string, why error) (_ *template.Entry, passes bool) {
+func (t *Templates) useOlder(ctx context.Context, e *template.Entry, newest string, why error) (_ *template.Entry, passes bool) {
+	c := t.o.Catalog
 	e.Problem = why.Error()
 	ref := e.Template.Module
 	m, err := addr.ParseModule(ref.Address)
@@ -208,7 +210,7 @@ func useOlder(ctx context.Context, c *catalog.Catalog, e *template.Entry, newest
 		if err != nil {
 			continue
 		}
-		if schema, err := template.NewSchema(e.Template, described); err == nil {
+		if schema, err := t.newSchema(e.Template, described); err == nil {
 			e.Source = source
 			e.Schema = schema
 			e.Problem = ""
@@ -217,6 +219,14 @@ func useOlder(ctx context.Context, c *catalog.Catalog, e *template.Entry, newest
 		}
 	}
 	return e, false
+}
+
+// newSchema refuses a module that the tool of launches does not take as a root module.
+func (t *Templates) newSchema(of *template.Template, m template.Module) (*template.Schema, error) {
+	if why := m.Refused[t.o.Tool]; why != "" {
+		return nil, fmt.Errorf("template %s: the executor runs %s, which refuses the module: %s", of.Name, t.o.Tool, why)
+	}
+	return template.NewSchema(of, m)
 }
 
 // isTemporary reports whether the registry failed temporarily.
@@ -311,12 +321,21 @@ func Described(d artifact.ModuleDescription, path string) (template.Module, erro
 	if err != nil {
 		return template.Module{}, err
 	}
-	out := template.Module{Inputs: module.Inputs, Outputs: map[string]bool{}}
+	out := template.Module{Inputs: module.Inputs, Outputs: map[string]bool{}, Refused: map[string]string{}}
+	for tool, what := range module.OnlyFor {
+		out.Refused[map[string]string{"opentofu": "terraform", "terraform": "opentofu"}[tool]] = "it uses " + what
+	}
 	for _, o := range module.Outputs {
 		if o.Ephemeral {
 			return out, fmt.Errorf("the output %s is ephemeral, which both tools refuse in a root module, such as that of a template", o.Name)
 		}
+		if o.Deprecated != "" {
+			out.Refused["terraform"] = "its output " + o.Name + " is deprecated, as none of a root module may be"
+		}
 		out.Outputs[o.Name] = o.Sensitive
+	}
+	if len(out.Refused) > 1 {
+		return out, fmt.Errorf("no tool takes it as a root module: opentofu: %s; terraform: %s", out.Refused["opentofu"], out.Refused["terraform"])
 	}
 	return out, nil
 }

@@ -201,6 +201,36 @@ func TestEphemeralOutput(t *testing.T) {
 	}
 }
 
+// TestOtherTool: a module that the tool of launches refuses is not ready; OpenTofu 1.12.6 and Terraform 1.11.4 say which.
+func TestOtherTool(t *testing.T) {
+	for name, config := range map[string]string{
+		"enabled":    "resource \"terraform_data\" \"a\" {\n  lifecycle {\n    enabled = true\n  }\n}\n",
+		"deprecated": "output \"a\" {\n  value = 1\n  deprecated = \"use b\"\n}\n",
+		"type":       "output \"a\" {\n  value = 1\n  type = number\n}\n",
+	} {
+		s := newFixture(t)
+		s.module("1.0.0", "locals {}\n")
+		s.module("1.1.0", config)
+		s.file("a.hcl", templateText("a/new", "address = \"net/vpc/aws\"\nversion = \"1.1.0\"", "")+templateText("a/any", `address = "net/vpc/aws"`, ""))
+		for _, tool := range tofutest.StockTools(t) {
+			dir, out, err := tool.Init(t, map[string]string{"main.tf": config}, "")
+			if err == nil {
+				out, err = tool.Run(t, dir, "", nil, "validate", "-no-color")
+			}
+			if s.o.Tool = map[string]string{"tofu": "opentofu", "terraform": "terraform"}[tool.Name]; name == "type" && tool.Name == "terraform" {
+				err = nil // which takes it since 1.16
+			}
+			all := templatesource.New(s.o)
+			s.load(all)
+			exact, _ := all.Current("a/new")
+			older, _ := all.Current("a/any")
+			if (err != nil) != strings.Contains(exact.Problem, "runs "+s.o.Tool+", which refuses the module: ") || (err != nil) != (older.Behind != "") || older.Problem != "" {
+				t.Errorf("%s with %s: %v, problem %q, behind %q\n%s", name, tool.Name, err, exact.Problem, older.Behind, out)
+			}
+		}
+	}
+}
+
 // TestUnread: an unreachable registry's error is not the users' message.
 func TestUnread(t *testing.T) {
 	s := newFixture(t)

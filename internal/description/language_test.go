@@ -23,30 +23,6 @@ import (
 
 const languagePage = "../../docs/reference/language.md"
 
-// language is what the tools learned since 1.8, each as a change of a configuration.
-var language = []struct{ argument, without, with string }{
-	{"`ephemeral` of an input", `variable "a" {}`, "variable \"a\" {\n  ephemeral = true\n}"},
-	{"`const` of an input", "variable \"a\" {\n  default = 1\n}", "variable \"a\" {\n  default = 1\n  const = true\n}"},
-	{"`deprecated` of an input", `variable "a" {}`, "variable \"a\" {\n  deprecated = \"use b\"\n}"},
-	{"`deprecated` of an output", "output \"a\" {\n  value = 1\n}", "output \"a\" {\n  value = 1\n  deprecated = \"use b\"\n}"},
-	{"`type` of an output", "output \"a\" {\n  value = 1\n}", "output \"a\" {\n  value = 1\n  type = number\n}"},
-	{"`language`", "", "language {\n  compatible_with {\n    opentofu = \">= 1.12\"\n  }\n}"},
-	{"`source` by a variable", "module \"m\" {\n  source = \"./m\"\n}", "variable \"a\" {\n  default = \"./m\"\n}\nmodule \"m\" {\n  source = var.a\n}"},
-	{"`source` by a `const` one", "module \"m\" {\n  source = \"./m\"\n}", "variable \"a\" {\n  default = \"./m\"\n  const = true\n}\nmodule \"m\" {\n  source = var.a\n}"},
-	{"`enabled` of a resource", `resource "terraform_data" "a" {}`, "resource \"terraform_data\" \"a\" {\n  lifecycle {\n    enabled = false\n  }\n}"},
-	{"`destroy` of a resource", `resource "terraform_data" "a" {}`, "resource \"terraform_data\" \"a\" {\n  lifecycle {\n    destroy = false\n  }\n}"},
-	{"`ephemeral` block", "", `ephemeral "dns_a" "a" {}`},
-	{"`action` block", "", "action \"dns_a\" \"a\" {\n  config {}\n}"},
-	{"`action_trigger` of a resource", `action "dns_a" "a" {}` + "\n" + `resource "terraform_data" "a" {}`, "action \"dns_a\" \"a\" {}\nresource \"terraform_data\" \"a\" {\n  lifecycle {\n    action_trigger {\n      events = [before_create]\n      actions = [action.dns_a.a]\n    }\n  }\n}"},
-	{"`ignore_nested_deprecations` of a module", "module \"m\" {\n  source = \"./m\"\n}", "module \"m\" {\n  source = \"./m\"\n  ignore_nested_deprecations = true\n}"},
-	{"`data` in a `check`", "", "check \"a\" {\n  data \"dns_a\" \"a\" {}\n  assert {\n    condition = data.dns_a.a.x != \"\"\n    error_message = \"it is down\"\n  }\n}"},
-	{"`for_each` of a provider", "provider \"dns\" {\n  alias = \"a\"\n}", "provider \"dns\" {\n  alias = \"a\"\n  for_each = toset([\"x\"])\n}"},
-	{"`identity` of an `import`", `resource "dns_a" "a" {}`, "resource \"dns_a\" \"a\" {}\nimport {\n  to = dns_a.a\n  identity = { id = \"x\" }\n}"},
-	{"`edition` of `language`", "", "language {\n  edition = tofu2024\n}"},
-	{"`encryption`", "", "terraform {\n  encryption {}\n}"},
-	{"`state_store`", "terraform {\n  required_providers {\n    dns = {\n      source = \"x/dns\"\n    }\n  }\n}", "terraform {\n  required_providers {\n    dns = {\n      source = \"x/dns\"\n    }\n  }\n  state_store \"dns_a\" {\n    provider \"dns\" {}\n  }\n}"},
-}
-
 // TestLanguage writes the table, or compares the column of the pinned OpenTofu with it: what the tool takes, and what
 // okara makes of it. OKARA_LANGUAGE has more tools, as NAME=PATH, and OKARA_LANGUAGE_SOURCE the source of a newer one.
 func TestLanguage(t *testing.T) {
@@ -60,17 +36,17 @@ func TestLanguage(t *testing.T) {
 		rows[0], rows[1] = rows[0]+" "+tool[0]+" |", rows[1]+"---|"
 	}
 	yes := map[bool]string{true: "yes", false: "–"}
-	for _, l := range language {
-		was, is := describeText(t, l.without), describeText(t, l.with)
+	for _, l := range tofutest.Language {
+		was, is := describeText(t, l.Without), describeText(t, l.With)
 		described := string(must.Get(description.EncodeDescription(was))(t)) != string(must.Get(description.EncodeDescription(is))(t))
 		needs := func(text string) []string {
 			return required(t, fstest.MapFS{"main.tf": {Data: []byte(text)}, "m/main.tf": {}})
 		}
-		locked := !slices.Equal(needs(l.without), needs(l.with))
+		locked := !slices.Equal(needs(l.Without), needs(l.With))
 		var row strings.Builder
-		row.WriteString(fmt.Sprintf("| %s | %s | %s | %s |", l.argument, yes[described], yes[len(description.Compare(was, is)) > 0], yes[locked]))
+		row.WriteString(fmt.Sprintf("| %s | %s | %s | %s |", l.Argument, yes[described], yes[len(description.Compare(was, is)) > 0], yes[locked]))
 		for _, tool := range tools {
-			row.WriteString(" " + yes[acceptsText(t, tool[1], l.with)] + " |")
+			row.WriteString(" " + yes[acceptsText(t, tool[1], l.With)] + " |")
 		}
 		rows = append(rows, row.String())
 	}
@@ -116,8 +92,8 @@ func findGaps(t *testing.T, source string) {
 		"create_before_destroy prevent_destroy ignore_changes replace_triggered_by from to id required_version nullable removed destroy backend cloud provider_meta required_providers experiments dynamic locals variable output module resource moved import terraform assert when on_failure command condition error_message"
 	var words strings.Builder
 	words.WriteString(known)
-	for _, l := range language {
-		words.WriteString(" " + l.with)
+	for _, l := range tofutest.Language {
+		words.WriteString(" " + l.With)
 	}
 	name, files := regexp.MustCompile(`(?:Name|Type):\s*"([a-z][a-z_]+)"`), must.Get(filepath.Glob(filepath.Join(source, "internal", "configs", "*.go")))(t)
 	for _, file := range slices.DeleteFunc(files, func(f string) bool {

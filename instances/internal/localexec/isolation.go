@@ -131,8 +131,15 @@ func (l *Local) checkTool(ctx context.Context) (err error) {
 	if version.Compare(oldest) < 0 {
 		return fmt.Errorf("%s is version %s, which cannot lock a state in a registry\nhint: install 1.10 or newer, or set another program: executor \"local\" { program = … }", l.o.Program, version)
 	}
+	newest := map[string]string{"OpenTofu": "1.13.0-0", "Terraform": "1.17.0-0"}[m[1]] // what these refuse is not known yet
+	if unknown, err := addr.ParseVersion(newest); err == nil && version.Compare(unknown) < 0 {
+		l.tool = strings.ToLower(m[1])
+	}
 	return nil
 }
+
+// Tool is opentofu or terraform; "" for a release so new that what it refuses is not known.
+func (l *Local) Tool() string { return l.tool }
 
 // askChild starts a child that runs the tool, and returns the output of both.
 func (l *Local) askChild(ctx context.Context, o *sandbox.Order) (string, error) {

@@ -82,6 +82,7 @@ type Local struct {
 	o         LocalOptions
 	here      machine
 	isolation sandbox.Isolation // of all attempts; user and control group are set for each attempt
+	tool      string            // what it is, if it is known what it refuses
 	cgroup    string            // delegated control group; "": none
 
 	mu           sync.Mutex // guards observations
