@@ -197,7 +197,7 @@ func ownerWords(o *api.Owner) string {
 
 func timeLeft(i api.Instance, now time.Time) string {
 	switch {
-	case i.ExpiresAt.IsZero(), !lifecycle.Phase(i.Phase).Live():
+	case i.ExpiresAt.IsZero(), !lifecycle.Phase(i.Phase).Live(), slices.Contains([]string{"destroying", "destroy_failed"}, i.Phase):
 		return "-"
 	case beginsLater(i):
 		return cli.Age(time.Duration(i.TTL))

@@ -103,8 +103,9 @@ func TestInstanceCommands(t *testing.T) {
 		{name: "a wrong value", who: "use-anna", args: []string{"instance", "create", "lab/vpc", "-p", "size=huge"}, code: cli.ExitUsage, errOut: "parameters/size"},
 		{name: "a parameter twice", who: "use-anna", args: []string{"instance", "create", "lab/vpc", "-p", "size=large", "-p", "size=large"}, code: cli.ExitUsage, errOut: "duplicate --parameter size"},
 		{name: "no id", who: "use-anna", args: []string{"instance", "show", "../me"}, code: cli.ExitNotFound},
+		{name: "destroy", who: "use-anna", args: []string{"instance", "destroy", id}, out: "^" + id + " destroying\n$"},
 		{
-			name: "destroy", who: "use-anna", args: []string{"instance", "destroy", id}, out: "^" + id + " destroying\n$",
+			name: "list what ends", who: "use-anna", args: []string{"instance", "list"}, out: id + " +lab/vpc +destroying +Name of use-anna +- ",
 			then: func() {
 				h.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, State: true})
 			},
