@@ -6,7 +6,7 @@
 //	perf [-base FILE] [-tofu FILE] [-oras FILE] [-registry FILE] [-o FILE] [-command TEXT] [-only TEXT] [-scale N] OKARA
 //
 // Figures of one machine mean little alone, so each row has a ratio: to the base, or to what does
-// the same work without okara. With -scale 10 the works are ten times as large, to see how costs grow.
+// the same work without okara. With -scale 10 the works are ten times as large, but the mirror, to see how costs grow.
 //
 // Limits that profiles showed:
 //   - Start of a command: of 15 ms of processor 12 pass before main, which a program with the same packages and

@@ -34,7 +34,7 @@ var besides = map[string]func(path string) error{
 	"write": func(path string) error {
 		scale, _ := strconv.Atoi(os.Getenv("SCALE")) // digits
 		at := func(name string) string { return filepath.Join(path, name) }
-		return errors.Join(writeTree(at("configuration"), largeModule(scale)), writeTree(at("states"), largeStates(scale)), writeTree(at("many"), manyModules(100*scale)), writeTree(at("readme"), largeReadme()), writeMirror(at("mirror"), scale))
+		return errors.Join(writeTree(at("configuration"), largeModule(scale)), writeTree(at("states"), largeStates(scale)), writeTree(at("many"), manyModules(100*scale)), writeTree(at("readme"), largeReadme()), writeMirror(at("mirror")))
 	},
 	"parse": func(path string) error {
 		return eachFile(path, func(name string, text []byte) error {
@@ -280,7 +280,7 @@ func largeReadme() map[string]string {
 
 // writeMirror makes a filesystem mirror of packages that do not compress: 3 versions of a provider for
 // 6 platforms, and 8 providers of 50 MB for this one.
-func writeMirror(dir string, scale int) error {
+func writeMirror(dir string) error {
 	write := func(name, version, platform string, size int64) error {
 		dir := filepath.Join(dir, "example.com", "acme", name)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -302,7 +302,7 @@ func writeMirror(dir string, scale int) error {
 	var errs []error
 	for n := range 18 {
 		platform := []string{"linux", "darwin", "freebsd"}[n%3] + []string{"_amd64", "_arm64"}[n%2]
-		errs = append(errs, write("large", fmt.Sprintf("1.%d.0", n/6), platform, int64(20_000_000*scale)))
+		errs = append(errs, write("large", fmt.Sprintf("1.%d.0", n/6), platform, 20_000_000))
 	}
 	for n := range 8 {
 		errs = append(errs, write("big"+strconv.Itoa(n), "1.0.0", runtime.GOOS+"_"+runtime.GOARCH, 50_000_000))
