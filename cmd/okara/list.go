@@ -77,7 +77,7 @@ Exit codes: 0 done, 2 usage, 3 module or provider not found, 5 denied.`,
 		},
 	}
 	server.Add(cmd.Flags())
-	cli.AddLong(cmd.Flags(), &long, "also list the newest version, and when it was published")
+	cli.AddLong(cmd.Flags(), &long, "the newest version, and when it was published")
 	return cmd
 }
 

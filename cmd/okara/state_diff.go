@@ -21,7 +21,7 @@ import (
 
 func newStateDiff(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
-	var limit int
+	var limit uint
 	cmd := &cobra.Command{
 		Use:   "diff [REPOSITORY] A [B]",
 		Short: "Compare two versions of a state, or files, by resource address",
@@ -47,7 +47,7 @@ suggests it (password, secret, token, private_key and the like).`,
 		}
 		d.Repository = args[0]
 		d.Workspace = ws
-		return printDiff(reg.App, d, limit)
+		return printDiff(reg.App, d, int(limit))
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for i, arg := range args {
@@ -63,10 +63,10 @@ suggests it (password, secret, token, private_key and the like).`,
 		if err != nil {
 			return err
 		}
-		return printDiff(reg.App, d, limit)
+		return printDiff(reg.App, d, int(limit))
 	}
 	f.workspaceFlag(reg, cmd, &ws)
-	cmd.Flags().IntVar(&limit, "limit", 100, "show at most `N` changed addresses, 0 for all")
+	cmd.Flags().UintVar(&limit, "limit", 100, "show at most `N` changed addresses, 0 for all")
 	return cmd
 }
 

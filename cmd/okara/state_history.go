@@ -23,7 +23,7 @@ type stateHistory struct {
 
 func newStateHistory(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
-	var limit int
+	var limit uint
 	cmd := &cobra.Command{
 		Use:   "history [REPOSITORY]",
 		Short: "List the versions of a state, newest first",
@@ -40,7 +40,7 @@ state above them. What that run still writes is kept below and never becomes cur
 				if err != nil {
 					return noState(err, args[0], ws)
 				}
-				if out.More = limit > 0 && len(out.Versions) == limit; out.More {
+				if out.More = limit > 0 && uint(len(out.Versions)) == limit; out.More {
 					break
 				}
 				if last := len(rows) - 1; last > 0 && states.OtherTool(v.Tool, out.Versions[last-1].Tool) {
@@ -59,7 +59,7 @@ state above them. What that run still writes is kept below and never becomes cur
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
-	cmd.Flags().IntVar(&limit, "limit", 20, "show at most `N` versions, 0 for all")
+	cmd.Flags().UintVar(&limit, "limit", 20, "show at most `N` versions, 0 for all")
 	return cmd
 }
 

@@ -63,7 +63,7 @@ its lock are listed too; elsewhere, only the names.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "list all repositories at and under REPOSITORY")
-	cli.AddLong(cmd.Flags(), &long, "also list the version, its age and the lock")
+	cli.AddLong(cmd.Flags(), &long, "the version, its age and the lock")
 	return cmd
 }
 

@@ -20,6 +20,7 @@ type Page struct {
 	Title string `json:"title"` // its first heading
 	Text  string `json:"-"`     // Markdown
 	lower string // Text, for a search
+	known string // what the index says of it, likewise
 }
 
 // Index is the name of the page that lists the others.
@@ -45,10 +46,27 @@ func readPages() (all []Page) {
 		}
 		b, err := docs.Files.ReadFile(file)
 		title, _, _ := strings.Cut(strings.TrimPrefix(string(b), "# "), "\n")
-		all = append(all, Page{name, strings.ReplaceAll(title, "`", ""), string(b), strings.ToLower(string(b))})
+		all = append(all, Page{name, strings.ReplaceAll(title, "`", ""), string(b), strings.ToLower(string(b)), ""})
 		return err
 	})
+	noteIndex(all)
 	return all
+}
+
+// noteIndex gives pages what the items of the index that link them say: the words of the link, and those up to the next.
+func noteIndex(all []Page) {
+	i := slices.IndexFunc(all, func(p Page) bool { return p.Name == Index })
+	for item := range strings.SplitSeq(strings.ReplaceAll(all[i].lower, "\n  ", " "), "\n- ") {
+		item, _, _ = strings.Cut(item, "\n")
+		parts := strings.Split(item, "](")
+		for n, part := range parts[1:] {
+			target, after, _ := strings.Cut(part, ".md)")
+			after, _, _ = strings.Cut(after, "[")
+			if j := slices.IndexFunc(all, func(p Page) bool { return p.Name == target }); j >= 0 {
+				all[j].known += parts[n][strings.LastIndex(parts[n], "[")+1:] + after + "\n"
+			}
+		}
+	}
 }
 
 // Get returns the page of a name, or of the last part of one if no other page ends so.
@@ -87,7 +105,11 @@ func Search(words string) []Page {
 	for _, p := range Pages() {
 		h := hit{page: p}
 		for _, term := range terms {
-			if rank := p.rankFor(term); rank > 0 {
+			rank := p.rankFor(term)
+			for _, other := range otherWords(term) {
+				rank = max(rank, p.rankFor(other))
+			}
+			if rank > 0 {
 				h.terms++
 				h.rank += rank
 			}
@@ -104,6 +126,18 @@ func Search(words string) []Page {
 	return found
 }
 
+// otherWords are what the pages say for a word that people type.
+func otherWords(term string) []string {
+	for _, words := range []string{"rollback restore", "rolling restore", "permission rights access", "rbac rights access", "migrate move", "import move",
+		"tls certificate serve", "https certificate serve", "s3 move", "unauthorized 401", "latest newest", "uninstall remove", "delete withdraw remove", "private credential", "jenkins ci", "sso login oidc",
+		"prometheus monitor", "metric monitor", "grafana monitor", "docker credential container", "unlock locks", "encryption keys", "sbom uses"} {
+		if typed, said, _ := strings.Cut(words, " "); strings.TrimSuffix(term, "s") == typed || term == typed {
+			return strings.Fields(said)
+		}
+	}
+	return nil
+}
+
 // rankFor returns how well a page answers a term; 0: not at all.
 func (p *Page) rankFor(term string) int {
 	if len(term) > 3 {
@@ -117,9 +151,12 @@ func (p *Page) rankFor(term string) int {
 			prose += n
 		}
 	}
-	rank := 60*min(1, countWord(strings.ToLower(p.Title+" "+p.Name), term)) + 8*min(heads, 5) + min(prose, 30)
-	if dir := path.Dir(p.Name); strings.HasPrefix(dir, "reference") || dir == "." {
-		rank = (rank + 1) / 2 // a page about the subject first, then what lists everything
+	rank := 60*min(1, countWord(strings.ToLower(p.Title+" "+p.Name), term)) + 40*min(1, countWord(p.known, term)) + 8*min(heads, 5) + min(prose, 30)
+	switch dir := path.Dir(p.Name); {
+	case dir == ".": // what lists everything, and what is for contributors
+		rank = (rank + 7) / 8
+	case strings.HasPrefix(dir, "reference"):
+		rank = (rank + 1) / 2 // a page about the subject first
 	}
 	return rank
 }

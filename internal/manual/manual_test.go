@@ -15,11 +15,15 @@ func TestSearch(t *testing.T) {
 		"install": "use/install", "start": "use/start", "air gap": "publish/air-gap", "lock modules": "use/lock-modules",
 		"stuck lock": "use/state-locks", "cloud block": "use/state-cloud", "http backend": "use/state-http", "publish module": "publish/publish",
 		"yank": "publish/retire", "sign": "publish/sign", "depot": "publish/depot", "harbor": "operate/harbor", "tokens": "operate/access",
-		"monitor": "operate/monitor", "audit": "operate/audit", "templates": "publish/templates", "approval": "use/instances-use",
+		"monitor": "operate/monitor", "audit": "operate/audit", "templates": "publish/templates", "approval": "publish/depot-gates",
 		"terragrunt": "use/terragrunt", "encrypt state": "use/state-keys", "github": "publish/ci", "webhook": "operate/webhook",
 		"flux": "kubernetes/flux", "kinds": "kubernetes/kinds", "helm": "kubernetes/kubernetes-charts", "assistant": "use/assistants",
 		"used by": "operate/used-by", "policies": "operate/policies", "failover": "use/state-failover", "performance": "reference/performance",
 		"Artifacts": "reference/artifacts", "artefact": "", "": "",
+		"token": "operate/access", "s3": "use/state-move", "gitlab": "publish/ci", "docker": "use/credentials", "upgrade": "operate/operate", "private module": "use/credentials",
+		"tls": "operate/serve", "publish provider": "publish/publish", "latest version": "publish/retire", "rollback": "use/state", "migrate": "use/state-move", "permissions": "operate/access",
+		"prometheus": "operate/monitor", "ghcr": "publish/ci", "backup": "operate/operate", "encryption": "use/state-keys", "proxy": "operate/serve", "cosign": "publish/sign",
+		"delete version": "publish/retire", "unauthorized": "use/troubleshooting-tools", "github actions": "publish/ci", "jenkins": "publish/ci",
 	} {
 		found := manual.Search(query)
 		if want == "" && len(found) == 0 {
