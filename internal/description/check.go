@@ -89,6 +89,7 @@ type configuration struct {
 	broken   hcl.Diagnostics
 	failing  hcl.Diagnostics
 	merges   bool                       // an override file may complete a block
+	partly   bool                       // a file was not read, so its declarations are unknown
 	declared map[string]map[string]bool // names by the root of a reference: var, local, module, data, ephemeral, a type
 }
 
@@ -100,12 +101,12 @@ func (c *configuration) addFailing(at hcl.Range, summary, format string, args ..
 // it may be for a newer client than those known here, so only syntax errors count.
 func findProblems(files []parsedFile) (broken, failing hcl.Diagnostics) {
 	c := &configuration{declared: map[string]map[string]bool{"var": {}, "local": {}, "module": {}, "data": {}, "ephemeral": {}}}
-	partly, language := false, false // partly: a file was not read, so its declarations are unknown
+	language := false
 	for _, f := range files {
 		c.addBroken(f.diags)
 		c.addBroken(f.unknown)
 		if f.content == nil {
-			partly = true
+			c.partly = true
 			continue
 		}
 		c.files = append(c.files, f)
@@ -116,7 +117,7 @@ func findProblems(files []parsedFile) (broken, failing hcl.Diagnostics) {
 		return slices.DeleteFunc(c.broken, func(d *hcl.Diagnostic) bool { return d.Summary == "Unsupported block type" }), nil
 	}
 	c.recordDeclarations()
-	if partly || len(c.broken) > 0 {
+	if c.partly || len(c.broken) > 0 {
 		return c.broken, nil
 	}
 	for _, f := range c.files {
@@ -144,13 +145,20 @@ func (c *configuration) recordDeclarations() {
 	first := map[string]hcl.Range{}
 	once := func(f parsedFile, what, name string, at hcl.Range) {
 		key := what + " " + name
-		if before, ok := first[key]; ok && !f.override {
+		before, ok := first[key]
+		switch {
+		case ok && !f.override:
 			c.broken = append(c.broken, &hcl.Diagnostic{
 				Severity: hcl.DiagError, Summary: "Duplicate " + what, Subject: &at,
 				Detail: fmt.Sprintf("%q is declared at %s:%d.", name, before.Filename, before.Start.Line),
 			})
-		} else if !f.override {
+		case !f.override:
 			first[key] = at
+		case !ok && !c.partly:
+			c.broken = append(c.broken, &hcl.Diagnostic{
+				Severity: hcl.DiagError, Summary: "Missing " + what + " to override", Subject: &at,
+				Detail: fmt.Sprintf("No other file than an override file declares %q.", name),
+			})
 		}
 	}
 	for _, f := range c.files {

@@ -179,3 +179,36 @@ func TestCanonicalSize(t *testing.T) {
 		}
 	}
 }
+
+// TestOverrideFiles: an override file changes the arguments that it has, and no others: OpenTofu 1.12.6, Terraform 1.11.4 and 1.16.4.
+func TestOverrideFiles(t *testing.T) {
+	const full = "variable \"a\" {\n type = list(string)\n default = []\n sensitive = true\n nullable = false\n validation {\n  condition = true\n  error_message = \"no\"\n }\n}\noutput \"o\" {\n value = 1\n sensitive = true\n}\n"
+	const aws = "terraform {\n required_version = \">= 1.0\"\n required_providers {\n  aws = {\n   source = \"acme/aws\"\n   version = \"1.0\"\n  }\n }\n}\n"
+	for _, tt := range []struct{ name, main, override, same string }{
+		{"a description", full, "variable \"a\" {\n description = \"d\"\n}", strings.Replace(full, "type", "description = \"d\"\n type", 1)},
+		{"a default", full, "variable \"a\" {\n default = [\"x\"]\n}", strings.Replace(full, "[]", `["x"]`, 1)},
+		{"a default that JSON rounds", "variable \"a\" {\n default = 1234567890123456789\n}", "variable \"a\" {\n default = 1\n}", "variable \"a\" {\n default = 1\n}"},
+		{"a default of a required one", "variable \"a\" {\n type = string\n}", "variable \"a\" {\n default = \"x\"\n}", "variable \"a\" {\n type = string\n default = \"x\"\n}"},
+		{"no longer sensitive", full, "variable \"a\" {\n sensitive = false\n nullable = true\n}\noutput \"o\" {\n sensitive = false\n ephemeral = true\n}", strings.NewReplacer(" sensitive = true\n nullable = false\n", "", "sensitive = true", "ephemeral = true").Replace(full)},
+		{"the value of an output", full, "output \"o\" {\n value = 2\n}", full},
+		{"the version of a call", "module \"m\" {\n source = \"a/b/c\"\n version = \"1.0.0\"\n}", "module \"m\" {\n version = \"2.0.0\"\n}", "module \"m\" {\n source = \"a/b/c\"\n version = \"2.0.0\"\n}"},
+		{"an argument of a call", "module \"m\" {\n source = \"a/b/c\"\n version = var.a\n}", "module \"m\" {\n x = 1\n}", "module \"m\" {\n source = \"a/b/c\"\n version = var.a\n}"},
+		{"a resource", "resource \"aws_a\" \"a\" {\n provider = x.y\n}", "resource \"aws_a\" \"a\" {\n b = 1\n}", "resource \"aws_a\" \"a\" {\n provider = x.y\n}"},
+		{"the provider of a resource", "resource \"aws_a\" \"a\" {}", "resource \"aws_a\" \"a\" {\n provider = x.y\n}", "resource \"aws_a\" \"a\" {\n provider = x.y\n}"},
+		{"versions", aws, strings.NewReplacer("acme", "other", "1.0", "2.0").Replace(aws), strings.NewReplacer("acme", "other", "1.0", "2.0").Replace(aws)},
+		{"nothing to override", full, "variable \"b\" {\n default = 1\n}", ""},
+	} {
+		for _, name := range []string{"override.tf", "a_override.tofu", "v1.tf_override.tf"} {
+			tree := fstest.MapFS{"main.tf": {Data: []byte(tt.main)}, name: {Data: []byte(tt.override)}}
+			v := must.Get(NewModule(tree, must.Get(archive.List(t.Context(), tree, archive.Options{}))(t)))(t)
+			if broken, _ := v.Check("."); (broken != nil) != (tt.same == "") && !strings.Contains(tt.main, "var.a") {
+				t.Errorf("%s: %v", tt.name, broken)
+			}
+			if tt.same != "" {
+				want := mustDescribe(t, fstest.MapFS{"main.tf": {Data: []byte(tt.same)}})
+				want.Address = "//"
+				must.Match(t, tt.name+" in "+name, v.Describe(addr.ModuleVersion{}, "."), want)
+			}
+		}
+	}
+}

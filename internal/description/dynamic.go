@@ -31,6 +31,9 @@ func isDynamic(source string) bool {
 // is, with quotes.
 func (f *folder) readCall(b *hcl.Block) {
 	call := f.module.ModuleCalls[b.Labels[0]]
+	if call == nil { // an override of none
+		return
+	}
 	for name, to := range map[string]*string{"source": &call.Source, "version": &call.Version} {
 		if a, ok := attributesOf(b)[name]; !ok || len(a.Expr.Variables()) == 0 {
 			continue

@@ -29,6 +29,7 @@ type folder struct {
 	diags    tfconfig.Diagnostics
 	flags    map[string]variableFlags // by variable
 	outputs  map[string]outputFlags
+	uses     map[string]string // the local names of providers, by resource
 	tools    map[string]string // versions of the tools in compatible_with, by tool
 	onlyFor  map[string]string // what the other tool refuses, by tool
 	moved    []artifact.DescribedMove
@@ -53,7 +54,7 @@ func (v *Module) readFolder(dir string) (*folder, error) {
 	var files, overrides []parsedFile
 	for _, name := range v.dirs[dir] {
 		p, err := v.parse(path.Join(dir, name))
-		stem, _, _ := strings.Cut(name, ".tf")
+		stem := strings.TrimSuffix(strings.TrimSuffix(name, ".json"), ".tf")
 		p.override = stem == "override" || strings.HasSuffix(stem, "_override")
 		switch {
 		case errors.Is(err, syntax.ErrTooComplex):
@@ -69,7 +70,7 @@ func (v *Module) readFolder(dir string) (*folder, error) {
 		return nil, errors.Join(errs...)
 	}
 	files = append(files, overrides...)
-	f := &folder{flags: map[string]variableFlags{}, outputs: map[string]outputFlags{}}
+	f := &folder{flags: map[string]variableFlags{}, outputs: map[string]outputFlags{}, uses: map[string]string{}}
 	f.inspect(dir, files)
 	for _, p := range files {
 		if p.File != nil {
@@ -166,22 +167,77 @@ func (f *folder) inspect(dir string, files []parsedFile) {
 	f.module = tfconfig.NewModule(dir)
 	for _, p := range files {
 		diags = append(diags, p.diags...)
+		into := f.module
+		if p.override {
+			into = tfconfig.NewModule(dir)
+		}
 		if p.File != nil {
-			diags = append(diags, slices.DeleteFunc(tfconfig.LoadModuleFromFile(p.File, f.module), func(d *hcl.Diagnostic) bool {
+			diags = append(diags, slices.DeleteFunc(tfconfig.LoadModuleFromFile(p.File, into), func(d *hcl.Diagnostic) bool {
 				// It does not know that OpenTofu 1.9 chooses between configurations: aws.by[each.key].
 				return d.Summary == "Invalid provider reference" && bytes.ContainsRune(d.Subject.SliceBytes(p.Bytes), '[')
 			})...)
 		}
-		if p.content != nil {
-			f.readBlocks(p.content.Blocks)
+		if p.content != nil && p.override {
+			f.override(into, p.content.Blocks)
 		}
+		if p.content != nil {
+			f.readBlocks(p.content.Blocks, p.override)
+		}
+	}
+	for _, name := range f.uses {
+		if _, ok := f.module.RequiredProviders[name]; !ok && name != "" {
+			f.module.RequiredProviders[name] = &tfconfig.ProviderRequirement{}
+		}
+	}
+}
+
+// override changes the arguments of declarations that an override file has: mergeFile in
+// internal/configs of OpenTofu 1.12.6 and Terraform 1.16.4. It declares nothing; the tools refuse a validation in it.
+func (f *folder) override(o *tfconfig.Module, blocks hcl.Blocks) {
+	if len(o.RequiredCore) > 0 {
+		f.module.RequiredCore = o.RequiredCore
+	}
+	for name, p := range o.RequiredProviders {
+		if f.module.RequiredProviders[name] == nil || p.Source != "" || len(p.VersionConstraints) > 0 {
+			f.module.RequiredProviders[name] = p
+		}
+	}
+	for _, b := range blocks {
+		has := attributesOf(b)
+		if b.Type == "variable" && f.module.Variables[b.Labels[0]] != nil {
+			to, from := f.module.Variables[b.Labels[0]], o.Variables[b.Labels[0]]
+			replace(has["type"], &to.Type, from.Type)
+			replace(has["description"], &to.Description, from.Description)
+			replace(has["deprecated"], &to.Deprecated, from.Deprecated)
+			replace(has["sensitive"], &to.Sensitive, from.Sensitive)
+			replace(has["default"], &to.Default, from.Default)
+			replace(has["default"], &to.Required, false)
+		}
+		if b.Type == "output" && f.module.Outputs[b.Labels[0]] != nil {
+			to, from := f.module.Outputs[b.Labels[0]], o.Outputs[b.Labels[0]]
+			replace(has["description"], &to.Description, from.Description)
+			replace(has["deprecated"], &to.Deprecated, from.Deprecated)
+			replace(has["sensitive"], &to.Sensitive, from.Sensitive)
+		}
+		if b.Type == "module" && f.module.ModuleCalls[b.Labels[0]] != nil {
+			to, from := f.module.ModuleCalls[b.Labels[0]], o.ModuleCalls[b.Labels[0]]
+			replace(has["source"], &to.Source, from.Source)
+			replace(has["version"], &to.Version, from.Version)
+		}
+	}
+}
+
+// replace sets what an argument sets, if the argument is given.
+func replace[T any](a *hcl.Attribute, to *T, from T) {
+	if a != nil {
+		*to = from
 	}
 }
 
 // readBlocks adds what terraform-config-inspect does not: the providers that only the blocks
 // using them name, also ephemeral resources, actions (Terraform 1.14) and the data sources of
 // checks; the sources of modules that are expressions; and the backend.
-func (f *folder) readBlocks(blocks hcl.Blocks) {
+func (f *folder) readBlocks(blocks hcl.Blocks, override bool) {
 	for _, b := range blocks {
 		f.noteTool(b)
 		switch b.Type {
@@ -197,23 +253,24 @@ func (f *folder) readBlocks(blocks hcl.Blocks) {
 				{Type: "data", LabelNames: []string{"type", "name"}}, {Type: "backend", LabelNames: []string{"type"}},
 				{Type: "state_store", LabelNames: []string{"type"}}, {Type: "cloud"},
 			}})
-			f.readBlocks(content.Blocks)
+			f.readBlocks(content.Blocks, override)
 		case "backend", "state_store", "cloud":
-			if f.backend == "" {
+			if f.backend == "" || override {
 				f.backend = b.Type
 				f.at = fmt.Sprintf("%s:%d", b.DefRange.Filename, b.DefRange.Start.Line)
 			}
 		case "resource", "data", "ephemeral", "action":
 			name, _, _ := strings.Cut(b.Labels[0], "_")
-			if a, ok := attributesOf(b)["provider"]; ok {
+			a, ok := attributesOf(b)["provider"]
+			if ok {
 				quoted, _ := evaluateText(a.Expr, nil)
 				name, _, _ = strings.Cut(quoted, ".")
 				for _, at := range a.Expr.Variables()[:min(1, len(a.Expr.Variables()))] { // aws.west, aws.by[each.key]
 					name = at.RootName()
 				}
 			}
-			if _, ok := f.module.RequiredProviders[name]; !ok && name != "" {
-				f.module.RequiredProviders[name] = &tfconfig.ProviderRequirement{}
+			if !override || ok {
+				f.uses[b.Type+"."+strings.Join(b.Labels, ".")] = name
 			}
 		}
 	}
@@ -275,6 +332,7 @@ func (f *folder) noteTool(b *hcl.Block) {
 func attributesOf(b *hcl.Block) hcl.Attributes {
 	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{
 		{Name: "source"}, {Name: "version"}, {Name: "provider"}, {Name: "type"}, {Name: "default"}, {Name: "count"}, {Name: "for_each"}, {Name: "required_version"}, {Name: "from"}, {Name: "to"},
+		{Name: "description"}, {Name: "deprecated"}, {Name: "sensitive"},
 	}})
 	return content.Attributes
 }

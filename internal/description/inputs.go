@@ -191,10 +191,13 @@ func (f *folder) readDetails(file *hcl.File) {
 	for _, b := range content.Blocks {
 		switch b.Type {
 		case "variable":
-			f.flags[b.Labels[0]] = readVariable(b, file.Bytes)
+			flags := f.flags[b.Labels[0]]
+			flags.read(b, file.Bytes)
+			f.flags[b.Labels[0]] = flags
 		case "output":
 			inner, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "ephemeral"}, {Name: "type"}}})
-			o := outputFlags{ephemeral: isBool(inner, "ephemeral", true)}
+			o := f.outputs[b.Labels[0]]
+			replace(inner.Attributes["ephemeral"], &o.ephemeral, isBool(inner, "ephemeral", true))
 			if a, ok := inner.Attributes["type"]; ok && a.Expr.Range().CanSliceBytes(file.Bytes) {
 				o.typeText = string(a.Expr.Range().SliceBytes(file.Bytes))
 			}
@@ -216,20 +219,25 @@ func isBool(content *hcl.BodyContent, name string, want bool) bool {
 	return known && value.True() == want
 }
 
-func readVariable(b *hcl.Block, source []byte) variableFlags {
+// read adds the arguments of a block; those of an override file replace others.
+func (v *variableFlags) read(b *hcl.Block, source []byte) {
 	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{
 		Attributes: []hcl.AttributeSchema{{Name: "nullable"}, {Name: "ephemeral"}, {Name: "const"}, {Name: "default"}}, Blocks: []hcl.BlockHeaderSchema{{Type: "validation"}},
 	})
-	flags := variableFlags{notNullable: isBool(content, "nullable", false), ephemeral: isBool(content, "ephemeral", true), constant: isBool(content, "const", true)}
-	if a, ok := content.Attributes["default"]; ok && a.Expr.Range().CanSliceBytes(source) && manyDigits().Match(a.Expr.Range().SliceBytes(source)) {
-		flags.exact = exactValue(a.Expr)
-	}
-	for _, block := range content.Blocks {
-		if rule, ok := parseValidation(block, source); ok && len(flags.validation) < maxValidations {
-			flags.validation = append(flags.validation, rule)
+	replace(content.Attributes["nullable"], &v.notNullable, isBool(content, "nullable", false))
+	replace(content.Attributes["ephemeral"], &v.ephemeral, isBool(content, "ephemeral", true))
+	replace(content.Attributes["const"], &v.constant, isBool(content, "const", true))
+	if a, ok := content.Attributes["default"]; ok {
+		v.exact = nil
+		if a.Expr.Range().CanSliceBytes(source) && manyDigits().Match(a.Expr.Range().SliceBytes(source)) {
+			v.exact = exactValue(a.Expr)
 		}
 	}
-	return flags
+	for _, block := range content.Blocks {
+		if rule, ok := parseValidation(block, source); ok && len(v.validation) < maxValidations {
+			v.validation = append(v.validation, rule)
+		}
+	}
 }
 
 // manyDigits matches numbers that may have more digits than a float64 keeps.
