@@ -42,22 +42,10 @@ func fileSchema() *hcl.BodySchema {
 // the text is not reported. Both errors wrap [ErrInvalid].
 func (v *Module) Check(dir string) (broken, failing error) {
 	var problems, late hcl.Diagnostics
-	seen := map[string]bool{}
-	queue := v.Called(dir)
-	for ; len(queue) > 0; queue = queue[1:] {
-		at := queue[0]
-		if seen[at] {
-			continue
-		}
-		seen[at] = true
-		if f, ok := v.folders[at]; ok {
-			problems = append(problems, f.problems...)
-			late = append(late, f.failing...)
-		}
-		m, _ := v.load(at)
-		for _, call := range m.ModuleCalls {
-			queue = append(queue, v.calledFolders(at, call.Source)...)
-		}
+	for _, at := range v.withCalled(len(v.all), v.Called(dir)...) {
+		f := v.folder(at)
+		problems = append(problems, f.problems...)
+		late = append(late, f.failing...)
 	}
 	return invalidError(problems), invalidError(late)
 }
@@ -97,11 +85,11 @@ func (c *configuration) addFailing(at hcl.Range, summary, format string, args ..
 	c.failing = append(c.failing, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(format, args...), Subject: &at})
 }
 
-// findProblems returns the problems of the files of a directory. If one names its language version,
-// it may be for a newer client than those known here, so only syntax errors count.
+// findProblems returns the problems of the files of a directory. A language block may be for a newer
+// client than those known here: then unknown blocks do not count, and what may depend on them.
 func findProblems(files []parsedFile) (broken, failing hcl.Diagnostics) {
 	c := &configuration{declared: map[string]map[string]bool{"var": {}, "local": {}, "module": {}, "data": {}, "ephemeral": {}}}
-	language := false
+	hasLanguage, isNewer := false, false
 	for _, f := range files {
 		c.addBroken(f.diags)
 		c.addBroken(f.unknown)
@@ -111,10 +99,17 @@ func findProblems(files []parsedFile) (broken, failing hcl.Diagnostics) {
 		}
 		c.files = append(c.files, f)
 		c.merges = c.merges || f.override
-		language = language || len(f.content.Blocks.OfType("language")) > 0
+		for _, b := range f.content.Blocks.OfType("language") {
+			hasLanguage = true
+			named, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "edition"}, {Name: "experiments"}}})
+			for name, a := range named.Attributes {
+				isNewer = isNewer || name == "experiments" || hcl.ExprAsKeyword(a.Expr) != "tofu2024"
+			}
+		}
 	}
-	if language {
-		return slices.DeleteFunc(c.broken, func(d *hcl.Diagnostic) bool { return d.Summary == "Unsupported block type" }), nil
+	isUnknown := func(d *hcl.Diagnostic) bool { return d.Summary == "Unsupported block type" }
+	if isNewer = isNewer || slices.ContainsFunc(c.broken, isUnknown); hasLanguage && isNewer {
+		return slices.DeleteFunc(c.broken, isUnknown), nil
 	}
 	c.recordDeclarations()
 	if c.partly || len(c.broken) > 0 {

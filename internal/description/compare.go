@@ -41,7 +41,7 @@ func Effects() []string { return []string{Breaks, MayBreak, New} }
 
 // Difference is one difference between two versions of a module.
 type Difference struct {
-	What     string `json:"what"`   // version, tool, provider, input, output, resource, data source or submodule
+	What     string `json:"what"`   // version, tool, provider, input, output, resource, data source, ephemeral resource, action or submodule
 	Name     string `json:"name"`   // of a part of a submodule with its path: modules/subnets: cidr
 	Change   string `json:"change"` // Added, Removed or Changed
 	Effect   string `json:"effect"`
@@ -98,6 +98,8 @@ func CompareModules(before, now artifact.DescribedModule) []Difference {
 	add := func(k kind, before, now map[string]part) { all = append(all, k.compareParts(before, now)...) }
 	tool := kind{name: "tool", added: alwaysHas(MayBreak), removed: alwaysHas(New), changed: func(was, is part) string { return versionsEffect(was.versions, is.versions) }}
 	add(tool, toolParts(before), toolParts(now))
+	only := kind{name: "tool", added: alwaysHas(Breaks), removed: alwaysHas(New), changed: func(part, part) string { return New }}
+	add(only, onlyParts(before), onlyParts(now))
 	own := func(all []artifact.DescribedProvider) []artifact.DescribedProvider { // terraform_data needs none
 		return slices.DeleteFunc(slices.Clone(all), artifact.DescribedProvider.BuiltIn)
 	}
@@ -105,7 +107,7 @@ func CompareModules(before, now artifact.DescribedModule) []Difference {
 	add(kind{"input", addedInput, alwaysHas(Breaks), changedInput}, partsOf(before.Variables(), inputPart), partsOf(now.Variables(), inputPart))
 	add(kind{"output", alwaysHas(New), alwaysHas(Breaks), changedOutput}, partsOf(before.Outputs, outputPart), partsOf(now.Outputs, outputPart))
 	moved := func(part, part) string { return New }
-	for mode, k := range map[string]kind{"managed": {"resource", alwaysHas(New), alwaysHas(MayBreak), moved}, "data": {"data source", alwaysHas(New), alwaysHas(New), nil}} {
+	for mode, k := range map[string]kind{"managed": {"resource", alwaysHas(New), alwaysHas(MayBreak), moved}, "data": {"data source", alwaysHas(New), alwaysHas(New), nil}, "ephemeral": {"ephemeral resource", alwaysHas(New), alwaysHas(New), nil}, "action": {"action", alwaysHas(New), alwaysHas(New), nil}} {
 		other := func(r artifact.DescribedResource) bool { return r.Mode != mode }
 		was, is := partsOf(slices.DeleteFunc(slices.Clone(before.Resources), other), resourcePart), partsOf(slices.DeleteFunc(slices.Clone(now.Resources), other), resourcePart)
 		if mode == "managed" {
@@ -113,12 +115,38 @@ func CompareModules(before, now artifact.DescribedModule) []Difference {
 		}
 		add(k, was, is)
 	}
+	if (before.Terraform != nil || now.Terraform != nil) && before.OnlyFor["opentofu"] == "" && now.OnlyFor["opentofu"] == "" {
+		for _, d := range CompareModules(terraformHalf(before), terraformHalf(now)) {
+			if !slices.Contains(all, d) {
+				d.Name += " (terraform)"
+				all = append(all, d)
+			}
+		}
+	}
 	sortDifferences(all)
 	return all
 }
 
+// terraformHalf is what Terraform reads of a module.
+func terraformHalf(m artifact.DescribedModule) artifact.DescribedModule {
+	if m.Terraform != nil {
+		return *m.Terraform
+	}
+	m.OnlyFor = nil // compared already
+	return m
+}
+
+// onlyParts are the tools for which alone a module is.
+func onlyParts(m artifact.DescribedModule) map[string]part {
+	all := map[string]part{}
+	for tool, what := range m.OnlyFor {
+		all["only "+tool] = part{text: what}
+	}
+	return all
+}
+
 func sortDifferences(all []Difference) {
-	order := []string{"version", "tool", "provider", "submodule", "input", "output", "resource", "data source"}
+	order := []string{"version", "tool", "provider", "submodule", "input", "output", "resource", "data source", "ephemeral resource", "action"}
 	slices.SortFunc(all, func(x, y Difference) int {
 		return cmp.Or(cmp.Compare(slices.Index(Effects(), x.Effect), slices.Index(Effects(), y.Effect)),
 			cmp.Compare(slices.Index(order, x.What), slices.Index(order, y.What)), strings.Compare(x.Name, y.Name))

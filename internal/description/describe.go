@@ -53,7 +53,7 @@ func (v *Module) Describe(m addr.ModuleVersion, dir string) artifact.ModuleDescr
 // describeFolder describes one directory; problems are added to d.
 func (v *Module) describeFolder(root, dir string, d *artifact.ModuleDescription) artifact.DescribedModule {
 	m, diags := v.load(dir)
-	read := cmp.Or(v.folders[path.Clean(dir)], &folder{})
+	read := cmp.Or(v.folder(dir), &folder{module: m})
 	if _, ok := v.dirs[dir]; !ok {
 		diags = nil // only modules below it
 	}
@@ -68,21 +68,32 @@ func (v *Module) describeFolder(root, dir string, d *artifact.ModuleDescription)
 		}
 		d.Diagnostics = append(d.Diagnostics, problem)
 	}
-	out := artifact.DescribedModule{
-		Readme:          v.findReadme(dir),
-		Inputs:          inputSchema(m, read.flags),
-		InputOrder:      inputOrder(m),
-		RequiredVersion: m.RequiredCore,
-		CompatibleWith:  read.tools,
-		OnlyFor:         read.onlyFor,
-		Moved:           read.moved,
-	}
+	out := read.describe()
+	out.Readme = v.findReadme(dir)
+	out.OnlyFor = v.onlyFor(dir)
 	if dir != root {
 		out.Path = strings.TrimPrefix(dir, root+"/")
 	}
+	if read.other != nil {
+		other := read.other.describe()
+		out.Terraform = &other
+	}
+	return out
+}
+
+// describe returns the declarations as a description has them.
+func (f *folder) describe() artifact.DescribedModule {
+	m := f.module
+	out := artifact.DescribedModule{
+		Inputs:          inputSchema(m, f.flags),
+		InputOrder:      inputOrder(m),
+		RequiredVersion: m.RequiredCore,
+		CompatibleWith:  f.tools,
+		Moved:           f.moved,
+	}
 	for _, name := range slices.Sorted(maps.Keys(m.Outputs)) {
 		o := m.Outputs[name]
-		out.Outputs = append(out.Outputs, artifact.DescribedOutput{Name: name, Description: o.Description, Sensitive: o.Sensitive, Ephemeral: read.outputs[name].ephemeral, Type: read.outputs[name].typeText, Deprecated: o.Deprecated})
+		out.Outputs = append(out.Outputs, artifact.DescribedOutput{Name: name, Description: o.Description, Sensitive: o.Sensitive, Ephemeral: f.outputs[name].ephemeral, Type: f.outputs[name].typeText, Deprecated: o.Deprecated})
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.RequiredProviders)) {
 		p := m.RequiredProviders[name]
@@ -96,6 +107,11 @@ func (v *Module) describeFolder(root, dir string, d *artifact.ModuleDescription)
 		for _, key := range slices.Sorted(maps.Keys(resources)) {
 			r := resources[key]
 			out.Resources = append(out.Resources, artifact.DescribedResource{Mode: r.Mode.String(), Type: r.Type, Name: r.Name})
+		}
+	}
+	for _, at := range slices.Sorted(maps.Keys(f.uses)) {
+		if words := strings.SplitN(at, ".", 3); words[0] == "ephemeral" || words[0] == "action" {
+			out.Resources = append(out.Resources, artifact.DescribedResource{Mode: words[0], Type: words[1], Name: words[2]})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.ModuleCalls)) {

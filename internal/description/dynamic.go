@@ -66,6 +66,7 @@ func (v *Module) calledFolders(dir, source string) []string {
 	if len(found) == 0 || !fs.ValidPath(above) {
 		return []string{above}
 	}
+	slices.Sort(found)
 	return found
 }
 

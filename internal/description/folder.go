@@ -32,6 +32,7 @@ type folder struct {
 	uses     map[string]string // the local names of providers, by resource
 	tools    map[string]string // versions of the tools in compatible_with, by tool
 	onlyFor  map[string]string // what the other tool refuses, by tool
+	other    *folder           // what Terraform reads of a directory with .tofu files
 	moved    []artifact.DescribedMove
 	backend  string          // type of the first backend or cloud block; "" for none
 	at       string          // file and line of it
@@ -47,46 +48,73 @@ type parsedFile struct {
 	override  bool             // its blocks modify those of other files
 }
 
-// readFolder parses the files of a directory, in the order of the tools. The error is
-// [syntax.ErrTooComplex] for files whose processing would crash this process or take hours.
+// readFolder parses the files of a directory. The error is [syntax.ErrTooComplex] for files whose
+// processing would crash this process or take hours. In OpenTofu x.tofu hides x.tf; Terraform reads
+// no .tofu files.
 func (v *Module) readFolder(dir string) (*folder, error) {
 	var errs []error
-	var files, overrides []parsedFile
+	var files, shared []parsedFile
+	hasTofu := false
 	for _, name := range v.dirs[dir] {
 		p, err := v.parse(path.Join(dir, name))
-		stem := strings.TrimSuffix(strings.TrimSuffix(name, ".json"), ".tf")
+		stem, tofu := strings.CutSuffix(strings.TrimSuffix(name, ".json"), ".tofu")
+		stem = strings.TrimSuffix(stem, ".tf")
 		p.override = stem == "override" || strings.HasSuffix(stem, "_override")
 		switch {
 		case errors.Is(err, syntax.ErrTooComplex):
 			errs = append(errs, err)
 		case strings.HasPrefix(name, "."): // the tools do not read it
-		case p.override:
-			overrides = append(overrides, p)
-		default:
+		case tofu:
 			files = append(files, p)
+			hasTofu = true
+		default:
+			shared = append(shared, p)
+			if !slices.Contains(v.dirs[dir], stem+strings.Replace(name[len(stem):], ".tf", ".tofu", 1)) {
+				files = append(files, p)
+			}
 		}
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	files = append(files, overrides...)
+	f := newFolder(dir, files)
+	if hasTofu {
+		f.other = newFolder(dir, shared)
+		if len(f.problems) == 0 && (len(shared) == 0 || len(f.other.problems) > 0) {
+			f.other.refuse("opentofu", ".tofu files")
+		}
+	}
+	return f, nil
+}
+
+// newFolder describes what files declare, overrides last, as the tools do.
+func newFolder(dir string, files []parsedFile) *folder {
+	slices.SortStableFunc(files, func(a, b parsedFile) int {
+		switch {
+		case a.override == b.override:
+			return 0
+		case a.override:
+			return 1
+		}
+		return -1
+	})
 	f := &folder{flags: map[string]variableFlags{}, outputs: map[string]outputFlags{}, uses: map[string]string{}}
-	f.inspect(dir, files)
 	for _, p := range files {
 		if p.File != nil {
 			f.readDetails(p.File)
 		}
 	}
+	f.inspect(dir, files)
 	f.problems, f.failing = findProblems(files)
-	return f, nil
+	return f
 }
 
 // parse parses one file. The error, which is also a diagnostic, is why it cannot be read.
-func (v *Module) parse(shown string) (p parsedFile, err error) {
-	if p.File, p.diags, err = v.parseSource(v.files[shown]); err != nil {
+func (v *Module) parse(name string) (p parsedFile, err error) {
+	if p.File, p.diags, err = v.parseSource(name); err != nil {
 		p.unknown = p.diags
 		p.diags = hcl.Diagnostics{{
-			Severity: hcl.DiagError, Summary: "Failed to read file", Detail: fmt.Sprintf("The configuration file %q could not be read.", shown),
+			Severity: hcl.DiagError, Summary: "Failed to read file", Detail: fmt.Sprintf("The configuration file %q could not be read.", name),
 		}}
 	}
 	if p.File != nil && !p.diags.HasErrors() {
@@ -251,7 +279,7 @@ func (f *folder) readBlocks(blocks hcl.Blocks, override bool) {
 		case "check", "terraform":
 			content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
 				{Type: "data", LabelNames: []string{"type", "name"}}, {Type: "backend", LabelNames: []string{"type"}},
-				{Type: "state_store", LabelNames: []string{"type"}}, {Type: "cloud"},
+				{Type: "state_store", LabelNames: []string{"type"}}, {Type: "cloud"}, {Type: "encryption"},
 			}})
 			f.readBlocks(content.Blocks, override)
 		case "backend", "state_store", "cloud":
@@ -301,38 +329,87 @@ func addressIn(b *hcl.Block, name string) string {
 	return at.String()
 }
 
-// noteTool notes what OpenTofu 1.12 or Terraform 1.16 refuses.
-func (f *folder) noteTool(b *hcl.Block) {
-	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "type"}, {Name: "for_each"}}, Blocks: []hcl.BlockHeaderSchema{{Type: "lifecycle"}}})
-	tool, what := "opentofu", ""
-	switch {
-	case b.Type == "action":
-		tool, what = "terraform", "action"
-	case b.Type == "output" && content.Attributes["type"] != nil:
-		tool, what = "terraform", "type of an output"
-	case b.Type == "language":
-		what = "language"
-	case b.Type == "provider" && content.Attributes["for_each"] != nil:
-		what = "for_each of a provider"
-	}
-	for _, inner := range content.Blocks {
-		if all, _, _ := inner.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "enabled"}}}); len(all.Attributes) > 0 {
-			what = "enabled"
-		}
-	}
-	if what != "" && f.onlyFor == nil {
+// refuse notes what only one tool accepts.
+func (f *folder) refuse(tool, what string) {
+	if f.onlyFor == nil {
 		f.onlyFor = map[string]string{}
 	}
-	if what != "" {
+	if before := f.onlyFor[tool]; before == "" {
 		f.onlyFor[tool] = what
+	} else if !slices.Contains(strings.Split(before, ", "), what) {
+		f.onlyFor[tool] += ", " + what
 	}
+}
+
+// noteTool notes what OpenTofu 1.12 or Terraform 1.16 refuses.
+func (f *folder) noteTool(b *hcl.Block) {
+	has := attributesOf(b)
+	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "lifecycle"}}})
+	switch b.Type {
+	case "action":
+		f.refuse("terraform", "action")
+	case "language", "encryption":
+		f.refuse("opentofu", b.Type)
+	case "output":
+		if has["type"] != nil {
+			f.refuse("terraform", "type of an output")
+		}
+	case "provider":
+		if has["for_each"] != nil {
+			f.refuse("opentofu", "for_each of a provider")
+		}
+	case "module":
+		if has["ignore_nested_deprecations"] != nil {
+			f.refuse("terraform", "ignore_nested_deprecations")
+		}
+		for _, name := range []string{"source", "version"} {
+			if has[name] != nil && slices.ContainsFunc(has[name].Expr.Variables(), f.isNotConst) {
+				f.refuse("opentofu", name+" by a variable that is not const")
+			}
+		}
+	case "resource", "data", "ephemeral":
+		if has["provider"] != nil && isIndexed(has["provider"].Expr) {
+			f.refuse("opentofu", "one of several configurations of a provider")
+		}
+	}
+	for _, inner := range content.Blocks {
+		all, _, _ := inner.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "enabled"}, {Name: "prevent_destroy"}}, Blocks: []hcl.BlockHeaderSchema{{Type: "action_trigger"}}})
+		if all.Attributes["enabled"] != nil {
+			f.refuse("opentofu", "enabled")
+		}
+		if a := all.Attributes["prevent_destroy"]; a != nil && len(a.Expr.Variables()) > 0 {
+			f.refuse("opentofu", "prevent_destroy by a variable")
+		}
+		if len(all.Blocks) > 0 {
+			f.refuse("terraform", "action_trigger")
+		}
+	}
+}
+
+// isNotConst reports whether a reference is to a variable that is not const.
+func (f *folder) isNotConst(t hcl.Traversal) bool {
+	if len(t) < 2 || t.RootName() != "var" {
+		return false
+	}
+	name, ok := t[1].(hcl.TraverseAttr)
+	return ok && !f.flags[name.Name].constant
+}
+
+// isIndexed reports whether a reference to a provider has an index: aws.by[each.key].
+func isIndexed(e hcl.Expression) bool {
+	steps, diags := hcl.AbsTraversalForExpr(e)
+	if diags.HasErrors() {
+		return len(e.Variables()) > 1
+	}
+	_, ok := steps[len(steps)-1].(hcl.TraverseIndex)
+	return ok
 }
 
 // attributesOf returns the arguments of a block that are read here.
 func attributesOf(b *hcl.Block) hcl.Attributes {
 	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{
 		{Name: "source"}, {Name: "version"}, {Name: "provider"}, {Name: "type"}, {Name: "default"}, {Name: "count"}, {Name: "for_each"}, {Name: "required_version"}, {Name: "from"}, {Name: "to"},
-		{Name: "description"}, {Name: "deprecated"}, {Name: "sensitive"},
+		{Name: "description"}, {Name: "deprecated"}, {Name: "sensitive"}, {Name: "ignore_nested_deprecations"},
 	}})
 	return content.Attributes
 }

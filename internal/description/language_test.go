@@ -35,7 +35,7 @@ func TestLanguage(t *testing.T) {
 	for _, tool := range tools {
 		rows[0], rows[1] = rows[0]+" "+tool[0]+" |", rows[1]+"---|"
 	}
-	yes := map[bool]string{true: "yes", false: "–"}
+	yes, onlyFor := map[bool]string{true: "yes", false: "–"}, map[string]map[string]string{}
 	for _, l := range tofutest.Language {
 		was, is := describeText(t, l.Without), describeText(t, l.With)
 		described := string(must.Get(description.EncodeDescription(was))(t)) != string(must.Get(description.EncodeDescription(is))(t))
@@ -49,6 +49,7 @@ func TestLanguage(t *testing.T) {
 			row.WriteString(" " + yes[acceptsText(t, tool[1], l.With)] + " |")
 		}
 		rows = append(rows, row.String())
+		onlyFor[fmt.Sprintf("| %s |", l.Argument)] = is.Root.OnlyFor
 	}
 	page := string(must.Get(os.ReadFile(languagePage))(t))
 	before, table, _ := strings.Cut(page, "| argument |")
@@ -59,6 +60,17 @@ func TestLanguage(t *testing.T) {
 	for _, row := range rows[2:] {
 		if os.Getenv("OKARA_UPDATE") == "" && !strings.Contains(page, "\n"+row) { // of the first tool: others follow
 			t.Errorf("%s lacks %s", languagePage, row)
+		}
+	}
+	newest := regexp.MustCompile(`(?m)^(\| .* \|).*\| (yes|–) \| (yes|–) \| (yes|–) \|[^|]*\|$`) // what the tools accept
+	for _, row := range strings.Split(page, "\n") {
+		cells := newest.FindStringSubmatch(row)
+		if cells == nil {
+			continue
+		}
+		first := "| " + strings.Split(row, " | ")[0][2:] + " |"
+		if only := onlyFor[first]; only == nil && cells[2] != cells[3] || (only["opentofu"] != "") != (cells[2] == "yes" && cells[3] != "yes") || (only["terraform"] != "") != (cells[3] == "yes" && cells[2] != "yes") {
+			t.Errorf("%s is described as only for %v", row, only)
 		}
 	}
 	if source := os.Getenv("OKARA_LANGUAGE_SOURCE"); source != "" {

@@ -26,38 +26,24 @@ var (
 	ErrAbsent  = errors.New("not in the package")
 )
 
-// Module is the shipped configuration by directory. As in OpenTofu x.tofu is read as x.tf,
-// and hides an x.tf.
+// Module is the shipped configuration by directory.
 type Module struct {
-	tree    fs.FS
-	files   map[string]string   // path as x.tf -> path in the tree
-	dirs    map[string][]string // directory -> names of its configuration as x.tf, sorted
-	all     map[string]bool     // shipped paths
-	folders map[string]*folder  // by directory
+	tree      fs.FS
+	dirs      map[string][]string // directory -> names of its configuration, sorted
+	all       map[string]bool     // shipped paths
+	folders   map[string]*folder  // by directory
+	terraform bool                // folders are those of Terraform, which reads no .tofu files
 }
 
 // NewModule reads the configuration of a tree. A file that exceeds a bound of [syntax] is an
 // error; one that is too large, or invalid JSON, is a problem of the description.
 func NewModule(tree fs.FS, t *archive.Tree) (*Module, error) {
-	v := &Module{tree: tree, files: map[string]string{}, dirs: map[string][]string{}, all: map[string]bool{}, folders: map[string]*folder{}}
+	v := &Module{tree: tree, dirs: map[string][]string{}, all: map[string]bool{}, folders: map[string]*folder{}}
 	for _, f := range t.Files {
 		v.all[f.Path] = true
-		if !IsConfiguration(f.Path) {
-			continue
+		if IsConfiguration(f.Path) {
+			v.dirs[path.Dir(f.Path)] = append(v.dirs[path.Dir(f.Path)], path.Base(f.Path))
 		}
-		shown := f.Path
-		for _, ext := range []string{".tofu", ".tofu.json"} {
-			if base, ok := strings.CutSuffix(f.Path, ext); ok {
-				shown = base + strings.Replace(ext, "tofu", "tf", 1)
-			}
-		}
-		if _, ok := v.files[shown]; ok && shown == f.Path {
-			continue // hidden by the .tofu file of the same name
-		}
-		if _, ok := v.files[shown]; !ok {
-			v.dirs[path.Dir(shown)] = append(v.dirs[path.Dir(shown)], path.Base(shown))
-		}
-		v.files[shown] = f.Path
 	}
 	var errs []error
 	for _, dir := range slices.Sorted(maps.Keys(v.dirs)) {
@@ -70,8 +56,24 @@ func NewModule(tree fs.FS, t *archive.Tree) (*Module, error) {
 	return v, errors.Join(errs...)
 }
 
+// readBy returns the configuration that a tool reads.
+func (v *Module) readBy(terraform bool) *Module {
+	by := *v
+	by.terraform = terraform
+	return &by
+}
+
+// folder returns what is read of a directory; nil: nothing.
+func (v *Module) folder(dir string) *folder {
+	f := v.folders[path.Clean(dir)]
+	if v.terraform && f != nil && f.other != nil {
+		return f.other
+	}
+	return f
+}
+
 func (v *Module) load(dir string) (*tfconfig.Module, tfconfig.Diagnostics) {
-	if f, ok := v.folders[path.Clean(dir)]; ok {
+	if f := v.folder(dir); f != nil {
 		return f.module, f.diags
 	}
 	return tfconfig.NewModule(dir), tfconfig.Diagnostics{{
@@ -126,24 +128,63 @@ func (v *Module) Called(dir string) []string {
 // reachedFolders returns the directories that users of a package reach: the root module, the
 // modules beside it and in the package's own folder modules, and what these call.
 func (v *Module) reachedFolders(root string) map[string]bool {
-	seen := map[string]bool{}
-	queue := []string{root}
+	start := []string{root}
 	for dir := range v.dirs {
 		if above := path.Dir(dir); above == path.Join(root, "modules") || above == "modules" {
-			queue = append(queue, dir)
+			start = append(start, dir)
 		}
 	}
-	for ; len(queue) > 0; queue = queue[1:] {
+	seen := map[string]bool{}
+	for _, dir := range v.withCalled(len(v.all), start...) {
+		seen[dir] = true
+	}
+	return seen
+}
+
+// maxCalled bounds the folders in which is looked for what a tool refuses, per described module.
+const maxCalled = 100
+
+// withCalled returns directories and what they call, each once, up to a limit.
+func (v *Module) withCalled(limit int, queue ...string) (all []string) {
+	seen := map[string]bool{}
+	for ; len(queue) > 0 && len(all) <= limit; queue = queue[1:] {
 		if seen[queue[0]] {
 			continue
 		}
 		seen[queue[0]] = true
-		m, _ := v.load(queue[0])
-		for _, call := range m.ModuleCalls {
-			queue = append(queue, v.calledFolders(queue[0], call.Source)...)
+		f := v.folder(queue[0])
+		if f == nil {
+			continue
+		}
+		all = append(all, queue[0])
+		for _, name := range slices.Sorted(maps.Keys(f.module.ModuleCalls)) {
+			queue = append(queue, v.calledFolders(queue[0], f.module.ModuleCalls[name].Source)...)
 		}
 	}
-	return seen
+	return all
+}
+
+// onlyFor tells by tool what the other one refuses, in a directory or in one that it calls.
+func (v *Module) onlyFor(dir string) map[string]string {
+	var all map[string]string
+	for _, tool := range []string{"opentofu", "terraform"} {
+		by := v.readBy(tool == "opentofu")
+		for _, at := range by.withCalled(maxCalled, dir) {
+			what := by.folder(at).onlyFor[tool]
+			if what == "" {
+				continue
+			}
+			if at != dir {
+				what += " in " + at
+			}
+			if all == nil {
+				all = map[string]string{}
+			}
+			all[tool] = what
+			break
+		}
+	}
+	return all
 }
 
 // Backend finds a backend or cloud block in the root module.

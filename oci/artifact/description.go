@@ -45,6 +45,7 @@ type DescribedModule struct {
 	Resources         []DescribedResource `json:"resources,omitempty"`
 	ModuleCalls       []DescribedCall     `json:"moduleCalls,omitempty"`
 	Moved             []DescribedMove     `json:"moved,omitempty"`
+	Terraform         *DescribedModule    `json:"terraform,omitempty"` // what Terraform reads of a folder with .tofu files
 }
 
 // DescribedReadme is a readme as Markdown source.
@@ -77,7 +78,7 @@ func (d DescribedProvider) BuiltIn() bool {
 	return strings.HasPrefix(d.Source, "terraform.io/builtin/") || d.Name == "terraform" && d.Source == ""
 }
 
-// DescribedResource is a resource or data block; Mode is "managed" or "data".
+// DescribedResource is a block; Mode is "managed", "data", "ephemeral" or "action".
 type DescribedResource struct {
 	Mode string `json:"mode"`
 	Type string `json:"type"`

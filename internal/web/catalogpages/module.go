@@ -388,6 +388,9 @@ func (s *modules) dir(r *site.Request, d artifact.DescribedModule) dirBody {
 		key := [2]string{res.Mode, res.Type}
 		if types[key] == nil {
 			types[key] = &resources{Type: res.Type}
+			if res.Mode == "ephemeral" || res.Mode == "action" {
+				types[key].Type = res.Mode + " " + res.Type
+			}
 			order = append(order, key)
 		}
 		of := types[key]
