@@ -30,8 +30,9 @@ const lockLong = `Complete the dependency lock file of a root module.
 Each provider gets the hashes of all its platforms, zh: and h1:, as far as the registry
 has them; no package is downloaded. Versions come from the lock file; a provider without
 an entry gets the highest version that the required_providers blocks of DIR and its local
-modules allow. Other entries, comments and constraints do not change. If the source of a
-module depends on variables, it is determined by their defaults and .tfvars files.
+modules allow, those of test files included, as init reads them. Other entries, comments and
+constraints do not change. If the source of a module depends on variables, it is determined
+by their defaults and .tfvars files. With Terraform's --default-host, .tofu files do not count.
 
 A hash that is unknown to the registry is a conflict, and so is a version that the
 configuration does not allow: in that case nothing is written, and the exit code is 4.
@@ -54,8 +55,8 @@ With --own-host, the modules of that host are compared with what the registry of
 has published. --upgrade alone accepts what ` + "`init -upgrade`" + ` has installed; --upgrade=CALL
 unlocks the package of a call, for the next init.
 
-Exit codes: 0 complete, 2 usage, 3 no matching version, 4 not complete (--check), or a
-conflict.`
+Exit codes: 0 complete, 2 usage, 3 no matching version, 4 not complete (--check), needs
+that cannot be determined, or a conflict.`
 
 type lockOptions struct {
 	from, own   string
@@ -145,16 +146,27 @@ func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) e
 	if err := printLocked(up.reg.App, name, results, o.check); err != nil {
 		return err
 	}
-	switch {
-	case o.check && len(needs.Unknown) > 0:
-		return cli.WithHint(fmt.Errorf("cannot determine which providers %s needs: %w", name, oci.ErrExists), "give the variables a default, or set them in %s", filepath.Join(dir, "terraform.tfvars"))
-	case bytes.Equal(old, now):
-		return nil
-	case o.check:
-		return cli.WithHint(fmt.Errorf("%s is not complete: %w", name, oci.ErrExists), "run `okara lock %s` and commit the file", dir)
+	isComplete := len(results) == 0 || bytes.Equal(old, now) // the tools write no file without providers
+	if !isComplete && !o.check {
+		if err := files.Replace(name, now, 0o644); err != nil {
+			return err
+		}
 	}
-	return files.Replace(name, now, 0o644)
+	switch {
+	case len(needs.Unknown) > 0:
+		return cli.WithHint(conflict("cannot determine all providers that "+dir+" needs"), "give the variables a default, or set them in %s", filepath.Join(dir, "terraform.tfvars"))
+	case o.check && !isComplete:
+		return cli.WithHint(conflict(name+" is not complete"), "run `okara lock %s` and commit the file", dir)
+	}
+	return nil
 }
+
+// conflict is an error with the exit code of a conflict.
+type conflict string
+
+func (c conflict) Error() string { return string(c) }
+
+func (conflict) Is(err error) bool { return err == oci.ErrExists }
 
 // setHashSources sets where hashes come from and which versions are allowed.
 func (o lockOptions) setHashSources(ctx context.Context, up *upstreams, file *lockfile.File, to *lockfile.Options) error {
@@ -216,10 +228,10 @@ func printLocked(a *cli.App, name string, results []lockfile.Result, check bool)
 	}
 	switch {
 	case len(conflicts) > 0:
-		err := fmt.Errorf("%s has hashes that are unknown to the source:\n%s\n%w", name, strings.Join(conflicts, "\n"), oci.ErrExists)
+		err := conflict(name + " has hashes that are unknown to the source:\n" + strings.Join(conflicts, "\n"))
 		return cli.WithHint(err, "either the package was replaced, or the source is a different one; remove the hash manually only if you know why it differs")
 	case len(outdated) > 0:
-		err := fmt.Errorf("%s has versions that the configuration does not allow:\n%s\n%w", name, strings.Join(outdated, "\n"), oci.ErrExists)
+		err := conflict(name + " has versions that the configuration does not allow:\n" + strings.Join(outdated, "\n"))
 		return cli.WithHint(err, "okara lock keeps the versions in the file; run `tofu init -upgrade`, or remove the block, to select a new one")
 	}
 	return nil

@@ -315,14 +315,8 @@ func describedRows(m artifact.DescribedModule) [][]string {
 	for _, p := range m.RequiredProviders {
 		rows = append(rows, []string{"provider", strings.TrimSpace(p.Name + " " + p.Source + " " + strings.Join(p.Versions, ", "))})
 	}
-	if m.Terraform == nil {
-		return rows
-	}
-	rows = append(rows, []string{"terraform", "does not read the .tofu files"})
-	for _, row := range describedRows(*m.Terraform) {
-		if !slices.ContainsFunc(rows, func(r []string) bool { return slices.Equal(r, row) }) {
-			rows = append(rows, []string{"terraform", strings.Join(row, " ")})
-		}
+	if m.Terraform != nil {
+		rows = append(rows, []string{"terraform", joinFields("does not read the .tofu files; its inputs: " + strings.Join(m.Terraform.InputOrder, ", "))})
 	}
 	return rows
 }

@@ -43,7 +43,7 @@ func fileSchema() *hcl.BodySchema {
 func (v *Module) Check(dir string) (broken, failing error) {
 	var problems, late hcl.Diagnostics
 	for _, at := range v.withCalled(len(v.all), v.Called(dir)...) {
-		f := v.folder(at)
+		f := v.folderAt(at)
 		problems = append(problems, f.problems...)
 		late = append(late, f.failing...)
 	}

@@ -96,10 +96,8 @@ func Compare(before, now artifact.ModuleDescription) []Difference {
 func CompareModules(before, now artifact.DescribedModule) []Difference {
 	var all []Difference
 	add := func(k kind, before, now map[string]part) { all = append(all, k.compareParts(before, now)...) }
-	tool := kind{name: "tool", added: alwaysHas(MayBreak), removed: alwaysHas(New), changed: func(was, is part) string { return versionsEffect(was.versions, is.versions) }}
+	tool := kind{name: "tool", added: addedTool, removed: alwaysHas(New), changed: func(was, is part) string { return versionsEffect(was.versions, is.versions) }}
 	add(tool, toolParts(before), toolParts(now))
-	only := kind{name: "tool", added: alwaysHas(Breaks), removed: alwaysHas(New), changed: func(part, part) string { return New }}
-	add(only, onlyParts(before), onlyParts(now))
 	own := func(all []artifact.DescribedProvider) []artifact.DescribedProvider { // terraform_data needs none
 		return slices.DeleteFunc(slices.Clone(all), artifact.DescribedProvider.BuiltIn)
 	}
@@ -134,15 +132,6 @@ func terraformHalf(m artifact.DescribedModule) artifact.DescribedModule {
 	}
 	m.OnlyFor = nil // compared already
 	return m
-}
-
-// onlyParts are the tools for which alone a module is.
-func onlyParts(m artifact.DescribedModule) map[string]part {
-	all := map[string]part{}
-	for tool, what := range m.OnlyFor {
-		all["only "+tool] = part{text: what}
-	}
-	return all
 }
 
 func sortDifferences(all []Difference) {
@@ -243,7 +232,7 @@ func joinMoved(before, now map[string]part, all []artifact.DescribedMove) {
 
 func resourcePart(r artifact.DescribedResource) (string, part) { return r.Type + "." + r.Name, part{} }
 
-// toolParts are the required_version, and the versions of tools in a language block.
+// toolParts are the required_version, the versions of tools in a language block, and what one tool alone accepts.
 func toolParts(m artifact.DescribedModule) map[string]part {
 	all := map[string]part{}
 	if v := m.RequiredVersion; len(v) > 0 {
@@ -252,7 +241,17 @@ func toolParts(m artifact.DescribedModule) map[string]part {
 	for tool, v := range m.CompatibleWith {
 		all[tool] = part{text: v, versions: []string{v}}
 	}
+	for tool, what := range m.OnlyFor {
+		all["only "+tool] = part{text: what, required: true}
+	}
 	return all
+}
+
+func addedTool(is part) string {
+	if is.required { // of the other tool's callers
+		return Breaks
+	}
+	return MayBreak
 }
 
 func providerPart(p artifact.DescribedProvider) (string, part) {

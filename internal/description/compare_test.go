@@ -32,6 +32,7 @@ func rulesOfCompare() []rule {
 	}
 	tool := func(version string) string { return "terraform {\n required_version = \"" + version + "\"\n}\n" }
 	output := func(arguments string) string { return "output \"a\" {\n value = 1\n" + arguments + "\n}\n" }
+	const more = "validation {\n condition = var.a > 100\n error_message = \"no\"\n}\n"
 	const breaks, may, isNew = description.Breaks, description.MayBreak, description.New
 	return []rule{
 		{"an input is removed", input("default = 1"), "", breaks, ""},
@@ -64,12 +65,18 @@ func rulesOfCompare() []rule {
 		{"an input becomes deprecated", input(""), input(`deprecated = "use b"`), description.New, ", deprecated"},
 		{"a validation is added or changed", input("validation {\n condition = var.a > 100\n error_message = \"no\"\n}"), input("validation {\n condition = var.a > 1\n error_message = \"no\"\n}"), may, "var.a > 100 → var.a > 1"},
 		{"another spelling of a validation", input("validation {\n condition = contains([1,2],var.a)\n error_message = \"no\"\n}"), input("validation {\n condition = contains([1, 2], # or\n  var.a)\n error_message = \"yes\"\n}"), "", ""},
+		{"a validation is added or changed", input("default = 1"), "-- main.tf.json --\n" + `{"variable": {"a": {"default": 1, "validation": {"condition": "${var.a > 1}", "error_message": "no"}}}}`, may, "1 validation"},
+		{"another spelling of a validation", input("validation {\n condition = var.a != \"}\"\n error_message = \"no\"\n}"), "-- main.tf.json --\n" + `{"variable": {"a": {"validation": [{"condition": "${var.a != \"}\"}", "error_message": "no"}]}}}`, "", ""},
+		{"a validation is added or changed", input(strings.Repeat(more, 30)), input(strings.Repeat(more, 30) + strings.Replace(more, "100", "7", 1)), may, "more validations"},
+		{"another spelling of a validation", input(strings.Replace(more, "100", strings.Repeat(" ", 5000)+"100", 1)), input(strings.Replace(more, "100", strings.Repeat(" ", 5001)+"100", 1)), "", ""},
 		{"a validation is removed", input("validation {\n condition = var.a > 1\n error_message = \"no\"\n}"), input(""), isNew, ""},
 		{"an output is removed", output(""), "", breaks, ""},
 		{"an output is added", "", output(""), isNew, ""},
 		{"an output becomes sensitive", output(""), output("sensitive = true"), may, "sensitive"},
 		{"an output becomes ephemeral", output(""), output("ephemeral = true"), may, "ephemeral"},
 		{"an output becomes deprecated", output(""), output("deprecated = \"use b\""), isNew, "deprecated"},
+		{"another type of an output", "-- main.tf.json --\n" + `{"output": {"a": {"value": 1, "type": "string"}}}`, output("type = number"), may, "string → number"},
+		{"a comment in a type", output("type = list(string)"), "-- main.tf.json --\n" + `{"output": {"a": {"value": 1, "type": "list(string)"}}}`, "", ""},
 		{"another type of an output", output("type = string"), output("type = number"), may, "string → number"},
 		{"a higher minimum of a provider", provider(`version = ">= 5.10"`), provider(`version = ">= 5.79"`), may, ">= 5.10 → hashicorp/aws >= 5.79"},
 		{"a minimum of a provider in another major version", provider(`version = ">= 5.79"`), provider(`version = ">= 6.28"`), breaks, ""},

@@ -53,7 +53,7 @@ func (v *Module) Describe(m addr.ModuleVersion, dir string) artifact.ModuleDescr
 // describeFolder describes one directory; problems are added to d.
 func (v *Module) describeFolder(root, dir string, d *artifact.ModuleDescription) artifact.DescribedModule {
 	m, diags := v.load(dir)
-	read := cmp.Or(v.folder(dir), &folder{module: m})
+	read := cmp.Or(v.folderAt(dir), &folder{module: m})
 	if _, ok := v.dirs[dir]; !ok {
 		diags = nil // only modules below it
 	}
@@ -68,21 +68,21 @@ func (v *Module) describeFolder(root, dir string, d *artifact.ModuleDescription)
 		}
 		d.Diagnostics = append(d.Diagnostics, problem)
 	}
-	out := read.describe()
+	out := read.describeFiles()
 	out.Readme = v.findReadme(dir)
 	out.OnlyFor = v.onlyFor(dir)
 	if dir != root {
 		out.Path = strings.TrimPrefix(dir, root+"/")
 	}
 	if read.other != nil {
-		other := read.other.describe()
+		other := read.other.describeFiles()
 		out.Terraform = &other
 	}
 	return out
 }
 
-// describe returns the declarations as a description has them.
-func (f *folder) describe() artifact.DescribedModule {
+// describeFiles returns the declarations as a description has them.
+func (f *folder) describeFiles() artifact.DescribedModule {
 	m := f.module
 	out := artifact.DescribedModule{
 		Inputs:          inputSchema(m, f.flags),

@@ -30,7 +30,7 @@ func TestDescribe(t *testing.T) {
 		"main.tofu":                    {Data: []byte(description)},
 		"LICENSE":                      {Data: []byte("Apache License\n Version 2.0, January 2004\n")},
 		"README.md":                    {Data: []byte("# VPC\n")},
-		"modules/subnet/main.tf.json":  {Data: []byte(`{"variable":{"b":{"type":"string"}}}`)},
+		"modules/subnet/main.tf.json":  {Data: []byte(`{"variable":{"b":{"type":"string","validation":{"condition":"${var.b != \"\"}","error_message":"say \"b\" ${1}"}}}}`)},
 		"examples/simple/main.tf":      {Data: []byte("module \"vpc\" {\n source = \"../..\"\n}\n")},
 		"examples/simple/deep/main.tf": {},
 		"broken.tf":                    {Data: []byte("variable {\n")},
@@ -77,6 +77,7 @@ func TestDescribe(t *testing.T) {
 	if len(d.Submodules) != 1 || d.Submodules[0].Path != "modules/subnet" || len(d.Examples) != 1 || d.Examples[0].Path != "examples/simple" {
 		t.Errorf("submodules %+v, examples %+v", d.Submodules, d.Examples)
 	}
+	must.Equal(t, "validation", string(d.Submodules[0].Inputs), `{"$schema":"https://json-schema.org/draft/2020-12/schema","additionalProperties":false,"properties":{"b":{"type":["string","null"],"x-okara-type":"string","x-okara-validation":[{"condition":"var.b != \"\"","error_message":"\"say \\\"b\\\" ${1}\""}]}},"required":["b"],"type":"object"}`)
 	must.Match(t, "license", d.License, &artifact.DescribedLicense{Path: "LICENSE", SPDX: "Apache-2.0"})
 	if len(d.Diagnostics) == 0 || d.Diagnostics[0].Path != "broken.tf" || d.Diagnostics[0].Line != 1 {
 		t.Errorf("diagnostics %+v", d.Diagnostics)

@@ -4,7 +4,6 @@ package description
 
 import (
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -13,6 +12,9 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
@@ -70,61 +72,139 @@ func (v *Module) calledFolders(dir, source string) []string {
 	return found
 }
 
-// computeSource returns the source that `tofu init` chooses in the root module if nothing but
-// defaults, local values and .tfvars files says what the variables are.
-func (v *Module) computeSource(source string) (string, bool) {
-	expression, diags := syntax.ParseTemplate(source, "source")
-	if diags.HasErrors() || len(source) > maxSource {
-		return "", false
-	}
-	return evaluateText(expression, v.rootValues())
+// scope is where the values are from that a source may depend on: in the root module defaults, local
+// values and .tfvars files, in a module that it calls the arguments of the call.
+type scope struct {
+	view  *Module
+	dir   string
+	in    *scope                    // of the caller; nil: the root module
+	call  string                    // its name there
+	of    map[string]hcl.Expression // read at the first use: "default.NAME", "given.NAME", "local.NAME", "module.CALL.ARGUMENT"
+	known map[string]cty.Value      // cty.NilVal: it cannot be computed
 }
 
-// rootValues returns what is known of the root module: variables that are text, and local values
-// that depend on nothing else. Their number and their sizes bound the cost of using them.
-func (v *Module) rootValues() *hcl.EvalContext {
-	variables, locals := map[string]cty.Value{}, map[string]cty.Value{}
-	use := func(name string, e hcl.Expression) {
-		if text, ok := evaluateText(e, nil); ok && len(text) <= maxSource {
-			variables[name] = cty.StringVal(text)
-		} else {
-			delete(variables, name)
+// readFiles reads the folder again, override files last, as its syntax trees were dropped.
+func (s *scope) readFiles() {
+	if s.of != nil {
+		return
+	}
+	s.of, s.known = map[string]hcl.Expression{}, map[string]cty.Value{}
+	keep := func(prefix string, all hcl.Attributes) {
+		for name, a := range all {
+			s.of[prefix+name] = a.Expr
 		}
 	}
-	var declared []*hcl.Attribute
-	for _, name := range v.dirs["."] {
-		p, _ := v.parse(name)
+	for _, name := range s.view.folderAt(s.dir).files {
+		p, _ := s.view.parse(name)
 		if p.content == nil {
 			continue
 		}
 		for _, b := range p.content.Blocks {
-			if initial, ok := attributesOf(b)["default"]; ok && b.Type == "variable" {
-				use(b.Labels[0], initial.Expr)
-			}
-			if b.Type == "locals" {
-				attributes, _ := b.Body.JustAttributes()
-				declared = slices.AppendSeq(declared, maps.Values(attributes))
+			attributes, _ := b.Body.JustAttributes()
+			switch b.Type {
+			case "variable":
+				if a := attributes["default"]; a != nil {
+					s.of["default."+b.Labels[0]] = a.Expr
+				}
+			case "locals":
+				keep("local.", attributes)
+			case "module":
+				keep("module."+b.Labels[0]+".", attributes)
 			}
 		}
 	}
-	native, _ := fs.Glob(v.tree, "*.auto.tfvars")
-	inJSON, _ := fs.Glob(v.tree, "*.auto.tfvars.json")
+	if s.in != nil {
+		return
+	}
+	native, _ := fs.Glob(s.view.tree, "*.auto.tfvars")
+	inJSON, _ := fs.Glob(s.view.tree, "*.auto.tfvars.json")
 	given := append([]string{"terraform.tfvars", "terraform.tfvars.json"}, slices.Sorted(slices.Values(append(native, inJSON...)))...)
 	for _, name := range given {
-		if file, _, err := v.parseSource(name); err == nil && file != nil {
+		if file, _, err := s.view.parseSource(name); err == nil && file != nil {
 			attributes, _ := file.Body.JustAttributes()
-			for _, a := range attributes {
-				use(a.Name, a.Expr)
-			}
+			keep("given.", attributes)
 		}
 	}
-	known := &hcl.EvalContext{Variables: map[string]cty.Value{"var": cty.ObjectVal(variables)}}
-	for _, a := range declared {
-		if value, ok := evaluateExpression(a.Expr, known); ok {
-			locals[a.Name] = value
-		}
+}
+
+// computeText computes a source, as a template; false: it depends on more than is known.
+func (s *scope) computeText(source string) (string, bool) {
+	expression, diags := syntax.ParseTemplate(source, "source")
+	if diags.HasErrors() || len(source) > maxSource {
+		return "", false
 	}
-	return &hcl.EvalContext{Variables: map[string]cty.Value{"var": cty.ObjectVal(variables), "local": cty.ObjectVal(locals)}}
+	value := s.computeValue(expression)
+	if value == cty.NilVal {
+		return "", false
+	}
+	value, err := convert.Convert(value, cty.String)
+	if err != nil || value.IsNull() {
+		return "", false
+	}
+	return value.AsString(), true
+}
+
+// computeValue returns a value whose expression is short, as its result is; cty.NilVal: it cannot.
+func (s *scope) computeValue(e hcl.Expression) cty.Value {
+	if e == nil {
+		return cty.NilVal
+	}
+	values := map[string]map[string]cty.Value{"var": {}, "local": {}}
+	for _, t := range e.Variables() {
+		if len(t) < 2 || values[t.RootName()] == nil {
+			return cty.NilVal
+		}
+		step, _ := t[1].(hcl.TraverseAttr)
+		value := s.valueOf(t.RootName(), step.Name)
+		if value == cty.NilVal {
+			return cty.NilVal
+		}
+		values[t.RootName()][step.Name] = value
+	}
+	context := &hcl.EvalContext{Functions: shortFunctions(), Variables: map[string]cty.Value{"var": cty.ObjectVal(values["var"]), "local": cty.ObjectVal(values["local"])}}
+	value, ok := evaluateExpression(e, context)
+	if !ok || !value.IsWhollyKnown() || value.ContainsMarked() {
+		return cty.NilVal
+	}
+	if b, err := ctyjson.Marshal(value, value.Type()); err != nil || len(b) > maxCondition {
+		return cty.NilVal
+	}
+	return value
+}
+
+// valueOf returns a variable or a local value, each computed once; one that depends on itself is unknown.
+func (s *scope) valueOf(root, name string) cty.Value {
+	s.readFiles()
+	key := root + "." + name
+	if value, ok := s.known[key]; ok {
+		return value
+	}
+	s.known[key] = cty.NilVal
+	if len(s.known) > maxCondition {
+		return cty.NilVal
+	}
+	from, e := s, s.of[key]
+	if root == "var" && s.in != nil {
+		s.in.readFiles()
+		from, e = s.in, s.in.of["module."+s.call+"."+name]
+	} else if root == "var" {
+		e = s.of["given."+name]
+	}
+	if e == nil && root == "var" {
+		from, e = s, s.of["default."+name]
+	}
+	value := from.computeValue(e)
+	s.known[key] = value
+	return value
+}
+
+// shortFunctions are those whose result is no longer than what they are given.
+func shortFunctions() map[string]function.Function {
+	return map[string]function.Function{
+		"coalesce": stdlib.CoalesceFunc, "element": stdlib.ElementFunc, "lookup": stdlib.LookupFunc, "lower": stdlib.LowerFunc, "merge": stdlib.MergeFunc,
+		"title": stdlib.TitleFunc, "tostring": stdlib.MakeToFunc(cty.String), "trimprefix": stdlib.TrimPrefixFunc, "trimspace": stdlib.TrimSpaceFunc,
+		"trimsuffix": stdlib.TrimSuffixFunc, "upper": stdlib.UpperFunc,
+	}
 }
 
 // evaluateExpression computes a value whose expression is short.

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -29,10 +31,12 @@ type folder struct {
 	diags    tfconfig.Diagnostics
 	flags    map[string]variableFlags // by variable
 	outputs  map[string]outputFlags
-	uses     map[string]string // the local names of providers, by resource
-	tools    map[string]string // versions of the tools in compatible_with, by tool
-	onlyFor  map[string]string // what the other tool refuses, by tool
-	other    *folder           // what Terraform reads of a directory with .tofu files
+	uses     map[string]string   // the local names of providers, by resource
+	tools    map[string]string   // versions of the tools in compatible_with, by tool
+	onlyFor  map[string][]string // what the other tool refuses, by tool
+	other    *folder             // what Terraform reads of a directory with .tofu files
+	files    []string            // paths, overrides last
+	imports  map[string]string   // the local names of providers, by the address of an import
 	moved    []artifact.DescribedMove
 	backend  string          // type of the first backend or cloud block; "" for none
 	at       string          // file and line of it
@@ -43,6 +47,7 @@ type folder struct {
 type parsedFile struct {
 	*hcl.File // nil: it cannot be read
 	diags     hcl.Diagnostics
+	name      string
 	content   *hcl.BodyContent // nil if it has errors
 	unknown   hcl.Diagnostics  // what else is wrong, which the description leaves out
 	override  bool             // its blocks modify those of other files
@@ -81,7 +86,7 @@ func (v *Module) readFolder(dir string) (*folder, error) {
 	if hasTofu {
 		f.other = newFolder(dir, shared)
 		if len(f.problems) == 0 && (len(shared) == 0 || len(f.other.problems) > 0) {
-			f.other.refuse("opentofu", ".tofu files")
+			f.other.onlyFor["opentofu"] = []string{".tofu files"}
 		}
 	}
 	return f, nil
@@ -89,17 +94,11 @@ func (v *Module) readFolder(dir string) (*folder, error) {
 
 // newFolder describes what files declare, overrides last, as the tools do.
 func newFolder(dir string, files []parsedFile) *folder {
-	slices.SortStableFunc(files, func(a, b parsedFile) int {
-		switch {
-		case a.override == b.override:
-			return 0
-		case a.override:
-			return 1
-		}
-		return -1
-	})
-	f := &folder{flags: map[string]variableFlags{}, outputs: map[string]outputFlags{}, uses: map[string]string{}}
+	last := map[bool]int{true: 1}
+	slices.SortStableFunc(files, func(a, b parsedFile) int { return last[a.override] - last[b.override] })
+	f := &folder{flags: map[string]variableFlags{}, outputs: map[string]outputFlags{}, uses: map[string]string{}, imports: map[string]string{}, onlyFor: map[string][]string{}}
 	for _, p := range files {
+		f.files = append(f.files, p.name)
 		if p.File != nil {
 			f.readDetails(p.File)
 		}
@@ -111,6 +110,7 @@ func newFolder(dir string, files []parsedFile) *folder {
 
 // parse parses one file. The error, which is also a diagnostic, is why it cannot be read.
 func (v *Module) parse(name string) (p parsedFile, err error) {
+	p.name = name
 	if p.File, p.diags, err = v.parseSource(name); err != nil {
 		p.unknown = p.diags
 		p.diags = hcl.Diagnostics{{
@@ -206,7 +206,7 @@ func (f *folder) inspect(dir string, files []parsedFile) {
 			})...)
 		}
 		if p.content != nil && p.override {
-			f.override(into, p.content.Blocks)
+			f.overrideArguments(into, p.content.Blocks)
 		}
 		if p.content != nil {
 			f.readBlocks(p.content.Blocks, p.override)
@@ -219,9 +219,9 @@ func (f *folder) inspect(dir string, files []parsedFile) {
 	}
 }
 
-// override changes the arguments of declarations that an override file has: mergeFile in
+// overrideArguments changes the arguments of declarations that an override file has: mergeFile in
 // internal/configs of OpenTofu 1.12.6 and Terraform 1.16.4. It declares nothing; the tools refuse a validation in it.
-func (f *folder) override(o *tfconfig.Module, blocks hcl.Blocks) {
+func (f *folder) overrideArguments(o *tfconfig.Module, blocks hcl.Blocks) {
 	if len(o.RequiredCore) > 0 {
 		f.module.RequiredCore = o.RequiredCore
 	}
@@ -231,34 +231,28 @@ func (f *folder) override(o *tfconfig.Module, blocks hcl.Blocks) {
 		}
 	}
 	for _, b := range blocks {
-		has := attributesOf(b)
-		if b.Type == "variable" && f.module.Variables[b.Labels[0]] != nil {
-			to, from := f.module.Variables[b.Labels[0]], o.Variables[b.Labels[0]]
-			replace(has["type"], &to.Type, from.Type)
-			replace(has["description"], &to.Description, from.Description)
-			replace(has["deprecated"], &to.Deprecated, from.Deprecated)
-			replace(has["sensitive"], &to.Sensitive, from.Sensitive)
-			replace(has["default"], &to.Default, from.Default)
-			replace(has["default"], &to.Required, false)
-		}
-		if b.Type == "output" && f.module.Outputs[b.Labels[0]] != nil {
-			to, from := f.module.Outputs[b.Labels[0]], o.Outputs[b.Labels[0]]
-			replace(has["description"], &to.Description, from.Description)
-			replace(has["deprecated"], &to.Deprecated, from.Deprecated)
-			replace(has["sensitive"], &to.Sensitive, from.Sensitive)
-		}
-		if b.Type == "module" && f.module.ModuleCalls[b.Labels[0]] != nil {
-			to, from := f.module.ModuleCalls[b.Labels[0]], o.ModuleCalls[b.Labels[0]]
-			replace(has["source"], &to.Source, from.Source)
-			replace(has["version"], &to.Version, from.Version)
+		has, name := attributesOf(b), strings.Join(b.Labels, ".")
+		switch b.Type {
+		case "variable":
+			if to := f.module.Variables[name]; to != nil {
+				replaceFields(to, o.Variables[name], has)
+				to.Required = to.Required && has["default"] == nil
+			}
+		case "output":
+			replaceFields(f.module.Outputs[name], o.Outputs[name], has)
+		case "module":
+			replaceFields(f.module.ModuleCalls[name], o.ModuleCalls[name], has)
 		}
 	}
 }
 
-// replace sets what an argument sets, if the argument is given.
-func replace[T any](a *hcl.Attribute, to *T, from T) {
-	if a != nil {
-		*to = from
+// replaceFields sets the fields that are named as an argument that is given: Default for default.
+func replaceFields[T any](to, from *T, has hcl.Attributes) {
+	for name := range has {
+		field := strings.ToUpper(name[:1]) + name[1:]
+		if f := reflect.ValueOf(from).Elem().FieldByName(field); to != nil && f.IsValid() {
+			reflect.ValueOf(to).Elem().FieldByName(field).Set(f)
+		}
 	}
 }
 
@@ -272,9 +266,9 @@ func (f *folder) readBlocks(blocks hcl.Blocks, override bool) {
 		case "module":
 			f.readCall(b)
 		case "moved":
-			m := artifact.DescribedMove{From: addressIn(b, "from"), To: addressIn(b, "to")}
-			if m.From != "" && m.To != "" && len(f.moved) < maxMoved {
-				f.moved = append(f.moved, m)
+			from, ok := addressIn(b, "from")
+			if to, whole := addressIn(b, "to"); ok && whole && len(f.moved) < maxMoved {
+				f.moved = append(f.moved, artifact.DescribedMove{From: strings.Join(from, "."), To: strings.Join(to, ".")})
 			}
 		case "check", "terraform":
 			content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
@@ -288,100 +282,93 @@ func (f *folder) readBlocks(blocks hcl.Blocks, override bool) {
 				f.at = fmt.Sprintf("%s:%d", b.DefRange.Filename, b.DefRange.Start.Line)
 			}
 		case "resource", "data", "ephemeral", "action":
-			name, _, _ := strings.Cut(b.Labels[0], "_")
-			a, ok := attributesOf(b)["provider"]
-			if ok {
-				quoted, _ := evaluateText(a.Expr, nil)
-				name, _, _ = strings.Cut(quoted, ".")
-				for _, at := range a.Expr.Variables()[:min(1, len(a.Expr.Variables()))] { // aws.west, aws.by[each.key]
-					name = at.RootName()
-				}
-			}
-			if !override || ok {
+			name, given := providerName(b, b.Labels[0])
+			if !override || given {
 				f.uses[b.Type+"."+strings.Join(b.Labels, ".")] = name
+			}
+		case "import":
+			at, _ := addressIn(b, "to")
+			of := at
+			for len(of) > 2 && of[0] == "module" {
+				of = of[2:]
+			}
+			if len(of) == 2 {
+				f.imports[strings.Join(at, ".")], _ = providerName(b, of[0])
 			}
 		}
 	}
+}
+
+// providerName returns the local name of the provider of a type, which an argument may name.
+func providerName(b *hcl.Block, kind string) (name string, given bool) {
+	name, _, _ = strings.Cut(kind, "_")
+	a, given := attributesOf(b)["provider"]
+	if given {
+		quoted, _ := evaluateText(a.Expr, nil)
+		name, _, _ = strings.Cut(quoted, ".")
+		for _, at := range a.Expr.Variables()[:min(1, len(a.Expr.Variables()))] { // aws.west, aws.by[each.key]
+			name = at.RootName()
+		}
+	}
+	return name, given
 }
 
 // maxMoved bounds the moved blocks of a folder that are described.
 const maxMoved = 200
 
-// addressIn returns the address in an argument; "": there is none, or one of a single instance.
-func addressIn(b *hcl.Block, name string) string {
-	a, ok := attributesOf(b)[name]
+// addressIn returns the names in an address; whole: it has no keys.
+func addressIn(b *hcl.Block, argument string) (names []string, whole bool) {
+	a, ok := attributesOf(b)[argument]
 	if !ok {
-		return ""
+		return nil, false
 	}
 	steps, diags := hcl.AbsTraversalForExpr(a.Expr)
-	if diags.HasErrors() {
-		return ""
+	if all := a.Expr.Variables(); diags.HasErrors() && len(all) > 0 {
+		steps = all[0] // x.y[each.key]
 	}
-	var at strings.Builder
-	at.WriteString(steps.RootName())
-	for _, s := range steps[1:] {
-		attribute, ok := s.(hcl.TraverseAttr)
-		if !ok {
-			return ""
+	for _, s := range steps {
+		switch s := s.(type) {
+		case hcl.TraverseRoot:
+			names = append(names, s.Name)
+		case hcl.TraverseAttr:
+			names = append(names, s.Name)
 		}
-		at.WriteString("." + attribute.Name)
 	}
-	return at.String()
-}
-
-// refuse notes what only one tool accepts.
-func (f *folder) refuse(tool, what string) {
-	if f.onlyFor == nil {
-		f.onlyFor = map[string]string{}
-	}
-	if before := f.onlyFor[tool]; before == "" {
-		f.onlyFor[tool] = what
-	} else if !slices.Contains(strings.Split(before, ", "), what) {
-		f.onlyFor[tool] += ", " + what
-	}
+	return names, !diags.HasErrors() && len(names) == len(steps)
 }
 
 // noteTool notes what OpenTofu 1.12 or Terraform 1.16 refuses.
 func (f *folder) noteTool(b *hcl.Block) {
 	has := attributesOf(b)
 	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "lifecycle"}}})
-	switch b.Type {
-	case "action":
-		f.refuse("terraform", "action")
-	case "language", "encryption":
-		f.refuse("opentofu", b.Type)
-	case "output":
-		if has["type"] != nil {
-			f.refuse("terraform", "type of an output")
-		}
-	case "provider":
-		if has["for_each"] != nil {
-			f.refuse("opentofu", "for_each of a provider")
-		}
-	case "module":
-		if has["ignore_nested_deprecations"] != nil {
-			f.refuse("terraform", "ignore_nested_deprecations")
-		}
-		for _, name := range []string{"source", "version"} {
-			if has[name] != nil && slices.ContainsFunc(has[name].Expr.Variables(), f.isNotConst) {
-				f.refuse("opentofu", name+" by a variable that is not const")
-			}
-		}
-	case "resource", "data", "ephemeral":
-		if has["provider"] != nil && isIndexed(has["provider"].Expr) {
-			f.refuse("opentofu", "one of several configurations of a provider")
-		}
-	}
 	for _, inner := range content.Blocks {
 		all, _, _ := inner.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "enabled"}, {Name: "prevent_destroy"}}, Blocks: []hcl.BlockHeaderSchema{{Type: "action_trigger"}}})
-		if all.Attributes["enabled"] != nil {
-			f.refuse("opentofu", "enabled")
-		}
-		if a := all.Attributes["prevent_destroy"]; a != nil && len(a.Expr.Variables()) > 0 {
-			f.refuse("opentofu", "prevent_destroy by a variable")
-		}
+		maps.Copy(has, all.Attributes)
 		if len(all.Blocks) > 0 {
-			f.refuse("terraform", "action_trigger")
+			has["action_trigger"] = &hcl.Attribute{}
+		}
+	}
+	dynamic := func(name string, is func(hcl.Traversal) bool) bool {
+		return has[name] != nil && slices.ContainsFunc(has[name].Expr.Variables(), is)
+	}
+	for _, only := range []struct {
+		tool, what string
+		is         bool
+	}{
+		{"terraform", "action", b.Type == "action"},
+		{"terraform", "type of an output", b.Type == "output" && has["type"] != nil},
+		{"terraform", "action_trigger", has["action_trigger"] != nil},
+		{"terraform", "ignore_nested_deprecations", b.Type == "module" && has["ignore_nested_deprecations"] != nil},
+		{"opentofu", b.Type, b.Type == "language" || b.Type == "encryption"},
+		{"opentofu", "for_each of a provider", b.Type == "provider" && has["for_each"] != nil},
+		{"opentofu", "enabled", has["enabled"] != nil},
+		{"opentofu", "prevent_destroy by a variable", dynamic("prevent_destroy", func(hcl.Traversal) bool { return true })},
+		{"opentofu", "source by a variable that is not const", b.Type == "module" && dynamic("source", f.isNotConst)},
+		{"opentofu", "version by a variable that is not const", b.Type == "module" && dynamic("version", f.isNotConst)},
+		{"opentofu", "one of several configurations of a provider", b.Type != "module" && b.Type != "provider" && has["provider"] != nil && isIndexed(has["provider"].Expr)},
+	} {
+		if only.is && !slices.Contains(f.onlyFor[only.tool], only.what) {
+			f.onlyFor[only.tool] = append(f.onlyFor[only.tool], only.what)
 		}
 	}
 }

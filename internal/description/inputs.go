@@ -3,10 +3,13 @@
 package description
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
@@ -81,6 +84,10 @@ func variableSchema(v *tfconfig.Variable, s schema, f variableFlags) schema {
 	}
 	if len(f.validation) > 0 {
 		s["x-okara-validation"] = f.validation
+	}
+	if len(f.others) > 0 {
+		slices.Sort(f.others)
+		s["x-okara-validations-more"] = fmt.Sprintf("%s, sha256:%x", text.Plural(len(f.others), "more validation"), sha256.Sum256([]byte(strings.Join(f.others, "\n"))))
 	}
 	return s
 }
@@ -173,6 +180,7 @@ func childDefaults(d *typeexpr.Defaults, key string) *typeexpr.Defaults {
 type variableFlags struct {
 	notNullable, ephemeral, constant bool
 	validation                       []validationRule
+	others                           []string        // conditions of more, which only a comparison needs
 	exact                            json.RawMessage // the default, if it has numbers that a float64 would change
 }
 
@@ -192,14 +200,17 @@ func (f *folder) readDetails(file *hcl.File) {
 		switch b.Type {
 		case "variable":
 			flags := f.flags[b.Labels[0]]
-			flags.read(b, file.Bytes)
+			flags.addArguments(b, file.Bytes)
 			f.flags[b.Labels[0]] = flags
 		case "output":
 			inner, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "ephemeral"}, {Name: "type"}}})
 			o := f.outputs[b.Labels[0]]
-			replace(inner.Attributes["ephemeral"], &o.ephemeral, isBool(inner, "ephemeral", true))
-			if a, ok := inner.Attributes["type"]; ok && a.Expr.Range().CanSliceBytes(file.Bytes) {
-				o.typeText = string(a.Expr.Range().SliceBytes(file.Bytes))
+			setBool(&o.ephemeral, inner, "ephemeral", true)
+			if a, ok := inner.Attributes["type"]; ok {
+				var plain bool
+				if o.typeText, plain = jsonText(a.Expr); !plain {
+					o.typeText = writtenText(a.Expr, file.Bytes)
+				}
 			}
 			f.outputs[b.Labels[0]] = o
 		case "language":
@@ -208,25 +219,22 @@ func (f *folder) readDetails(file *hcl.File) {
 	}
 }
 
-// isBool reports whether an argument is given as the value.
-func isBool(content *hcl.BodyContent, name string, want bool) bool {
-	attribute, ok := content.Attributes[name]
-	if !ok {
-		return false
+// setBool sets whether an argument that is given has a value.
+func setBool(to *bool, content *hcl.BodyContent, name string, want bool) {
+	if attribute, ok := content.Attributes[name]; ok {
+		value, diags := attribute.Expr.Value(nil)
+		*to = !diags.HasErrors() && value.Type() == cty.Bool && value.IsWhollyKnown() && !value.IsNull() && value.True() == want
 	}
-	value, diags := attribute.Expr.Value(nil)
-	known := !diags.HasErrors() && value.Type() == cty.Bool && value.IsWhollyKnown() && !value.IsNull()
-	return known && value.True() == want
 }
 
-// read adds the arguments of a block; those of an override file replace others.
-func (v *variableFlags) read(b *hcl.Block, source []byte) {
+// addArguments adds the arguments of a block; those of an override file replace others.
+func (v *variableFlags) addArguments(b *hcl.Block, source []byte) {
 	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{
 		Attributes: []hcl.AttributeSchema{{Name: "nullable"}, {Name: "ephemeral"}, {Name: "const"}, {Name: "default"}}, Blocks: []hcl.BlockHeaderSchema{{Type: "validation"}},
 	})
-	replace(content.Attributes["nullable"], &v.notNullable, isBool(content, "nullable", false))
-	replace(content.Attributes["ephemeral"], &v.ephemeral, isBool(content, "ephemeral", true))
-	replace(content.Attributes["const"], &v.constant, isBool(content, "const", true))
+	setBool(&v.notNullable, content, "nullable", false)
+	setBool(&v.ephemeral, content, "ephemeral", true)
+	setBool(&v.constant, content, "const", true)
 	if a, ok := content.Attributes["default"]; ok {
 		v.exact = nil
 		if a.Expr.Range().CanSliceBytes(source) && manyDigits().Match(a.Expr.Range().SliceBytes(source)) {
@@ -234,8 +242,11 @@ func (v *variableFlags) read(b *hcl.Block, source []byte) {
 		}
 	}
 	for _, block := range content.Blocks {
-		if rule, ok := parseValidation(block, source); ok && len(v.validation) < maxValidations {
+		rule, ok := parseValidation(block, source)
+		if ok && len(v.validation) < maxValidations {
 			v.validation = append(v.validation, rule)
+		} else if v.others = append(v.others, rule.Condition); len(rule.Condition) <= 16*maxCondition {
+			v.others[len(v.others)-1] = TypeLine(rule.Condition)
 		}
 	}
 }
@@ -287,20 +298,44 @@ const (
 	maxCondition   = 4 << 10 // bytes of an expression
 )
 
-// parseValidation returns the expressions of a block; false: it is written as JSON, lacks one, or
-// one is too long. The tool checks it all the same.
+// parseValidation returns the expressions of a block; false: it lacks one, or one is too long. The
+// tool checks it all the same.
 func parseValidation(b *hcl.Block, src []byte) (rule validationRule, ok bool) {
 	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "condition"}, {Name: "error_message"}}})
+	ok = true
 	for name, to := range map[string]*string{"condition": &rule.Condition, "error_message": &rule.Message} {
-		attribute, ok := content.Attributes[name]
-		if !ok {
-			return rule, false
+		if attribute, has := content.Attributes[name]; has {
+			*to = writtenText(attribute.Expr, src)
 		}
-		e, native := attribute.Expr.(hclsyntax.Expression)
-		if !native || !e.Range().CanSliceBytes(src) || len(e.Range().SliceBytes(src)) > maxCondition {
-			return rule, false
-		}
-		*to = string(e.Range().SliceBytes(src))
+		ok = ok && *to != "" && len(*to) <= maxCondition
 	}
-	return rule, true
+	return rule, ok
+}
+
+// jsonText returns a string of JSON syntax as it is written there.
+func jsonText(e hcl.Expression) (string, bool) {
+	if _, native := e.(hclsyntax.Expression); native {
+		return "", false
+	}
+	value, diags := e.Value(nil)
+	if diags.HasErrors() || value.Type() != cty.String || value.IsNull() {
+		return "", false
+	}
+	return value.AsString(), true
+}
+
+// writtenText returns an expression as native syntax has it: a template of JSON without ${ and }, or in quotes.
+func writtenText(e hcl.Expression, source []byte) string {
+	if template, ok := jsonText(e); ok {
+		inner, ok := strings.CutPrefix(template, "${")
+		inner, whole := strings.CutSuffix(inner, "}")
+		if _, diags := syntax.ParseExpression(inner, "expression"); ok && whole && !diags.HasErrors() {
+			return inner
+		}
+		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(template) + `"`
+	}
+	if at := e.Range(); at.CanSliceBytes(source) {
+		return string(at.SliceBytes(source))
+	}
+	return ""
 }

@@ -63,8 +63,8 @@ func (v *Module) readBy(terraform bool) *Module {
 	return &by
 }
 
-// folder returns what is read of a directory; nil: nothing.
-func (v *Module) folder(dir string) *folder {
+// folderAt returns what is read of a directory; nil: nothing.
+func (v *Module) folderAt(dir string) *folder {
 	f := v.folders[path.Clean(dir)]
 	if v.terraform && f != nil && f.other != nil {
 		return f.other
@@ -73,7 +73,7 @@ func (v *Module) folder(dir string) *folder {
 }
 
 func (v *Module) load(dir string) (*tfconfig.Module, tfconfig.Diagnostics) {
-	if f := v.folder(dir); f != nil {
+	if f := v.folderAt(dir); f != nil {
 		return f.module, f.diags
 	}
 	return tfconfig.NewModule(dir), tfconfig.Diagnostics{{
@@ -152,7 +152,7 @@ func (v *Module) withCalled(limit int, queue ...string) (all []string) {
 			continue
 		}
 		seen[queue[0]] = true
-		f := v.folder(queue[0])
+		f := v.folderAt(queue[0])
 		if f == nil {
 			continue
 		}
@@ -170,7 +170,7 @@ func (v *Module) onlyFor(dir string) map[string]string {
 	for _, tool := range []string{"opentofu", "terraform"} {
 		by := v.readBy(tool == "opentofu")
 		for _, at := range by.withCalled(maxCalled, dir) {
-			what := by.folder(at).onlyFor[tool]
+			what := strings.Join(by.folderAt(at).onlyFor[tool], ", ")
 			if what == "" {
 				continue
 			}

@@ -4,6 +4,7 @@ package description_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -63,7 +64,12 @@ resource "random_id" "x" { byte_length = 4 }
 
 func required(t *testing.T, tree fstest.MapFS) []string {
 	t.Helper()
-	got := must.Get(description.RequiredProviders(tree, ".", "registry.opentofu.org"))(t)
+	return requiredBy(t, tree, "registry.opentofu.org")
+}
+
+func requiredBy(t *testing.T, tree fstest.MapFS, host string) []string {
+	t.Helper()
+	got := must.Get(description.RequiredProviders(tree, ".", host))(t)
 	var lines []string
 	for _, r := range got.Providers {
 		lines = append(lines, fmt.Sprintf("%s %q %s", r.Address, r.Text, r.Where))
@@ -75,7 +81,7 @@ func required(t *testing.T, tree fstest.MapFS) []string {
 // variables, which OpenTofu has since 1.8 and Terraform, for constant ones, since 1.15.
 func TestRequiredProvidersOfDynamicSources(t *testing.T) {
 	const chosen = `main.tf:1: module "m" uses ./kinds/%s, as determined by the defaults, locals and .tfvars files here: other values may require other providers`
-	const unknown = `main.tf:1: module "m": the providers that it needs are unknown, because its source %s depends on more than defaults, locals and .tfvars files`
+	const unknown = `main.tf:1: module "m": the providers that it needs are unknown, because its source %s depends on more than defaults, locals, .tfvars files and a few functions`
 	provider := func(name string) string {
 		return fmt.Sprintf("registry.opentofu.org/hashicorp/%s \"\" kinds/%s", name, name)
 	}
@@ -89,8 +95,13 @@ func TestRequiredProvidersOfDynamicSources(t *testing.T) {
 		{"from elsewhere", `"example.com/${var.kind}/x/y"`, "variable \"kind\" {\n default = \"dns\"\n}", "", nil},
 		{"from elsewhere without a value", `"example.com/${var.kind}/x/y"`, `variable "kind" {}`, "", nil},
 		{"no value", `"./kinds/${var.kind}"`, `variable "kind" {}`, "", []string{fmt.Sprintf(unknown, "./kinds/${var.kind}")}},
-		{"a function", `lower(var.kind)`, "variable \"kind\" {\n default = \"./KINDS/dns\"\n}", "", []string{fmt.Sprintf(unknown, "${lower(var.kind)}")}},
-		{"a local value of another", `local.a`, "locals {\n a = local.b\n b = \"./kinds/dns\"\n}", "", []string{fmt.Sprintf(unknown, "${local.a}")}},
+		{"a function", `lower(var.kind)`, "variable \"kind\" {\n default = \"./KINDS/dns\"\n}", "", []string{provider("dns"), fmt.Sprintf(chosen, "dns")}},
+		{"another function", `abspath(var.kind)`, "variable \"kind\" {\n default = \"./kinds/dns\"\n}", "", []string{fmt.Sprintf(unknown, "${abspath(var.kind)}")}},
+		{"a local value of another", `local.a`, "locals {\n a = local.b\n b = \"./kinds/dns\"\n}", "", []string{provider("dns"), fmt.Sprintf(chosen, "dns")}},
+		{"a local value of itself", `local.a`, "locals {\n a = local.b\n b = local.a\n}", "", []string{fmt.Sprintf(unknown, "${local.a}")}},
+		{"an attribute", `"./kinds/${var.cfg.kind}"`, "variable \"cfg\" {\n default = {kind = \"dns\"}\n}", "", []string{provider("dns"), fmt.Sprintf(chosen, "dns")}},
+		{"an index", `"./kinds/${local.kinds[var.env]}"`, "variable \"env\" {\n default = \"prod\"\n}\nlocals {\n kinds = {prod = \"tls\"}\n}", "", []string{provider("tls"), fmt.Sprintf(chosen, "tls")}},
+		{"a value that is too long", `"./kinds/${local.b}"`, "locals {\n a = \"" + strings.Repeat("x", 4000) + "\"\n b = \"${local.a}${local.a}\"\n}", "", []string{fmt.Sprintf(unknown, "./kinds/${local.b}")}},
 		{"outside", `"../kinds"`, "", "", []string{`main.tf:1: module "m" uses ../kinds, which is outside the folder: the providers that it needs are unknown`}},
 	}
 	for _, tt := range tests {
@@ -105,5 +116,42 @@ func TestRequiredProvidersOfDynamicSources(t *testing.T) {
 			}
 			must.Match(t, "value", required(t, tree), tt.want)
 		})
+	}
+}
+
+// TestRequiredProvidersOf holds what else init of OpenTofu 1.12.6, and of Terraform 1.11.4 and 1.16.4, locks.
+func TestRequiredProvidersOf(t *testing.T) {
+	const dynamic = "variable \"kind\" {\n const = true\n default = \"tls\"\n}\nmodule \"m\" {\n source = \"./${var.kind}\"\n}\n"
+	for _, tt := range []struct {
+		name      string
+		files     map[string]string
+		tofu      string // last words of addresses
+		terraform string
+	}{
+		{"an import without a resource", map[string]string{"main.tf": "import {\n to = random_pet.p[each.key]\n for_each = {}\n id = \"x\"\n}"}, "random", "random"},
+		{"an import of a provider", map[string]string{"main.tf.json": `{"import": [{"to": "random_pet.p", "id": "x", "provider": "dns.a"}]}`}, "dns", "dns"},
+		{"an import into a module", map[string]string{"main.tf": "import {\n to = module.c[\"a\"].time_static.z\n id = \"x\"\n}"}, "time", ""},
+		{"an import of a resource", map[string]string{"main.tf": "resource \"google_a\" \"a\" {\n provider = beta\n}\nimport {\n to = google_a.a\n id = \"x\"\n}"}, "beta google", "beta"},
+		{"modules of tests", map[string]string{"main.tf": "", "a.tftest.hcl": "run \"a\" {\n module {\n  source = \"./a\"\n }\n}", "tests/b.tofutest.hcl": "run \"b\" {\n module {\n  source = \"./b\"\n }\n}", "a/main.tf": `data "tls_a" "a" {}`, "b/main.tf": `data "dns_a" "a" {}`}, "dns tls", "tls"},
+		{"a test of OpenTofu beside one of Terraform", map[string]string{"main.tf": "", "a.tftest.json": `{"run": {"a": {"module": {"source": "./a"}}}}`, "a.tofutest.json": `{}`, "a/main.tf": `data "tls_a" "a" {}`}, "", "tls"},
+		{"providers of tests", map[string]string{"main.tf": "", "tests/a.tftest.hcl": "provider \"random\" {}\nmock_provider \"tls\" {}"}, "random", ""},
+		{"a default that an override changes", map[string]string{"main.tf": dynamic, "a_override.tf": "variable \"kind\" {\n default = \"dns\"\n}", "tls/a.tf": `data "tls_a" "a" {}`, "dns/a.tf": `data "dns_a" "a" {}`}, "dns", "dns"},
+		{"both tools", map[string]string{"main.tf": `data "tls_a" "a" {}`, "main.tofu": `data "dns_a" "a" {}`, "only.tofu": `data "time_a" "a" {}`}, "dns time", "tls"},
+		{"folders with a dot", map[string]string{"main.tf": "module \"m\" {\n source = \"./.mods/h\"\n}", ".mods/h/main.tf": `data "dns_a" "a" {}`}, "dns", "dns"},
+		{"values for a child", map[string]string{"main.tf": "module \"a\" {\n source = \"./c\"\n kind = \"tls\"\n}\nmodule \"b\" {\n source = \"./c\"\n kind = lower(\"DNS\")\n}", "c/main.tf": strings.Replace(dynamic, "./", "../", 1), "tls/a.tf": `data "tls_a" "a" {}`, "dns/a.tf": `data "dns_a" "a" {}`}, "dns tls", "dns tls"},
+	} {
+		tree := fstest.MapFS{}
+		for name, text := range tt.files {
+			tree[name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		for host, want := range map[string]string{"registry.opentofu.org": tt.tofu, "registry.terraform.io": tt.terraform} {
+			var got []string
+			for _, line := range requiredBy(t, tree, host) {
+				if first, ok := strings.CutPrefix(strings.Fields(line)[0], host+"/hashicorp/"); ok {
+					got = append(got, first)
+				}
+			}
+			must.Equal(t, tt.name+" with "+host, strings.Join(got, " "), want)
+		}
 	}
 }

@@ -41,6 +41,7 @@ func (d DescribedModule) Variables() []DescribedVariable {
 			Validation  []struct {
 				Condition string `json:"condition"`
 			} `json:"x-okara-validation"`
+			More string `json:"x-okara-validations-more"`
 		} `json:"properties"`
 		Required []string `json:"required"`
 	}
@@ -57,6 +58,9 @@ func (d DescribedModule) Variables() []DescribedVariable {
 		}
 		for _, rule := range p.Validation {
 			one.Validation = append(one.Validation, rule.Condition)
+		}
+		if p.More != "" {
+			one.Validation = append(one.Validation, p.More)
 		}
 		all = append(all, one)
 	}
