@@ -154,7 +154,7 @@ func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) e
 	}
 	switch {
 	case len(needs.Unknown) > 0:
-		return cli.WithHint(conflict("cannot determine all providers that "+dir+" needs"), "give the variables a default, or set them in %s", filepath.Join(dir, "terraform.tfvars"))
+		return cli.WithHint(conflict("cannot determine all providers that "+dir+" needs"), "let the sources depend on no more than that, or set their variables in %s", filepath.Join(dir, "terraform.tfvars"))
 	case o.check && !isComplete:
 		return cli.WithHint(conflict(name+" is not complete"), "run `okara lock %s` and commit the file", dir)
 	}
