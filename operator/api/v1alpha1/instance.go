@@ -105,6 +105,10 @@ type InstanceStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// The ID, ten characters, by which the portal and its namespace name it. In the namespace of Templates a name that is an ID is its ID; else the operator determines it.
+	// +kubebuilder:validation:MaxLength=10
+	ID string `json:"id,omitempty"`
+
 	// UID that identifies everything that was created for it. An object restored from a backup has a different UID itself.
 	UID types.UID `json:"uid,omitempty"`
 
@@ -177,12 +181,12 @@ type Handled struct {
 	RefusedGeneration int64 `json:"refusedGeneration,omitempty"`
 }
 
-// Instance is one launch of a template, with its own state. Deleting it destroys its resources. Only Instances in the namespace for instances are processed.
+// Instance is one launch of a template, with its own state. Deleting it destroys its resources. It may be in any namespace.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=okinst,categories=okara-all
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[abcdefghjkmnpqrstvwxyz][abcdefghjkmnpqrstvwxyz2-9]{9}$')",message="the name of an Instance is its id: 10 letters and digits without i, l, o, u, 0 and 1, the first a letter"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name of an Instance has at most 63 characters"
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template`
 // +kubebuilder:printcolumn:name="Owner",type=string,JSONPath=`.spec.owner.id`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
@@ -192,6 +196,7 @@ type Handled struct {
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`
 // +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.status.expiresAt`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="ID",type=string,priority=1,JSONPath=`.status.id`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type Instance struct {
 	metav1.TypeMeta   `json:",inline"`

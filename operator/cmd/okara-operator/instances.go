@@ -61,7 +61,7 @@ func (s *runSite) addTo(f *pflag.FlagSet) {
 	f.StringVar(&s.config, "config", "", "`FILE` in HCL with the instances and quota blocks, which the portal also reads")
 	f.StringArrayVar(&s.users, "user-issuer", nil, "`PREFIX=ISSUER` that maps users of the cluster, named PREFIX and a subject, to that subject of the issuer at the portal, so users cannot approve their own requests (repeatable; https://ISSUER#SUBJECT is mapped by default)")
 	f.BoolVar(&s.unbounded, "unsafe-no-policies", false, "run modules even though no admission policy of the chart limits what this account may write: for trials only")
-	f.StringVar(&s.instances, "instances-namespace", instancesNamespace, "`NAMESPACE` of Templates and Instances")
+	f.StringVar(&s.instances, "instances-namespace", instancesNamespace, "`NAMESPACE` of Templates, and of the Instances that the portal makes")
 }
 
 func (s *runSite) hasRuns() bool { return s.serve != "" }
@@ -118,17 +118,25 @@ func checkCluster(name string) error {
 	return nil
 }
 
-// withCached adds the objects of instances that the operator caches.
-func (s *runSite) withCached(all map[client.Object]cache.ByObject) map[client.Object]cache.ByObject {
+// withCached adds the objects of instances that the operator caches. Templates are in one
+// namespace; watch, if it names any, has the others of Instances and Approvals.
+func (s *runSite) withCached(all map[client.Object]cache.ByObject, watch []string) map[client.Object]cache.ByObject {
 	if !s.hasRuns() {
 		return all
 	}
 	if all == nil {
 		all = map[client.Object]cache.ByObject{}
 	}
-	for _, o := range []client.Object{&v1alpha1.Template{}, &v1alpha1.Instance{}} {
-		all[o] = cache.ByObject{Namespaces: map[string]cache.Config{s.instances: {}}}
+	all[&v1alpha1.Template{}] = cache.ByObject{Namespaces: map[string]cache.Config{s.instances: {}}}
+	if len(watch) == 0 {
+		return all
 	}
+	namespaces := map[string]cache.Config{s.instances: {}}
+	for _, name := range watch {
+		namespaces[name] = cache.Config{}
+	}
+	all[&v1alpha1.Instance{}] = cache.ByObject{Namespaces: namespaces}
+	all[&v1alpha1.Approval{}] = cache.ByObject{Namespaces: namespaces}
 	return all
 }
 

@@ -29,8 +29,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/portalserve"
 )
 
-const portalLong = `Serve the JSON API and the pages of templates and instances for the Templates and
-Instances of one namespace. User actions become objects, on behalf of the user who is
+const portalLong = `Serve the JSON API and the pages of templates and instances for the Templates of
+one namespace and all Instances. User actions become objects there, on behalf of the user who is
 logged in, and the operator carries them out. The portal needs no registry and reads no Secrets.
 
 --config names a file with the blocks of okara serve for access: tls, ui,
@@ -49,7 +49,7 @@ type portalFlags struct {
 	verbose    bool
 }
 
-// instancesNamespace is the default namespace of Templates and Instances.
+// instancesNamespace is the default namespace of Templates, and of what the portal makes.
 const instancesNamespace = "okara-instances"
 
 func newPortal() *cobra.Command {
@@ -64,7 +64,7 @@ func newPortal() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&f.config, "config", "", "HCL `FILE` with the configuration")
-	cmd.Flags().StringVar(&f.namespace, "instances-namespace", instancesNamespace, "`NAMESPACE` of Templates and Instances")
+	cmd.Flags().StringVar(&f.namespace, "instances-namespace", instancesNamespace, "`NAMESPACE` of Templates, and of the Instances that it makes")
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` (default in a cluster: the service account)")
 	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "PEM `FILE` with additional certificates to trust")
 	cmd.Flags().BoolVar(&f.verbose, "verbose", false, "log each request")
@@ -165,6 +165,7 @@ func (f *portalFlags) manager(config *rest.Config, metrics string) (ctrl.Manager
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: metrics}, HealthProbeBindAddress: "0",
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(), DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
+			ByObject: map[client.Object]cache.ByObject{&v1alpha1.Instance{}: {Namespaces: map[string]cache.Config{cache.AllNamespaces: {}}}},
 		},
 	})
 }

@@ -170,13 +170,13 @@ func outputObjects(k *kindspec.Kind, o *unstructured.Unstructured) (all []any) {
 func (s operatorSite) instance(t *v1alpha1.Template, given *v1alpha1.Instance, version v1alpha1.ResolvedModule, m kindspec.Module) ([]any, error) {
 	o := given.DeepCopy()
 	o.UID = cmp.Or(o.UID, unknownUID)
-	settings := instancectl.Settings{Namespace: o.Namespace}
+	settings := instancectl.Settings{Namespace: instancesNamespace}
 	a, labels, err := settings.Preview(t, o, template.Source{Version: version.Version, Digest: version.Digest}, m)
 	if err != nil {
 		return nil, err
 	}
 	options := instancerun.Options{
-		Registry: s.Registry.Host, Layout: s.Registry.Layout, PlainHTTP: s.Registry.PlainHTTP, Instances: o.Namespace, Operator: s.Registry.Namespace, Gate: s.Gate,
+		Registry: s.Registry.Host, Layout: s.Registry.Layout, PlainHTTP: s.Registry.PlainHTTP, Instances: instancesNamespace, Operator: s.Registry.Namespace, Gate: s.Gate,
 	}
 	run, access, err := options.Preview(a)
 	if err != nil {

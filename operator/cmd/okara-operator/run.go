@@ -46,8 +46,8 @@ REGISTRY_AUTH_FILE names, or a credential helper.
 Origins that objects name are contacted only at public addresses. --allow-origin also
 allows hosts at private addresses.
 
-With --serve it also runs the Instances of one namespace, and without --watch the
-objects of the kinds that ModuleKinds define, by tofu-controller, with their states in
+With --serve it also runs Instances, with --watch only those of the named namespaces and
+of that of Templates, and without it the objects of the kinds that ModuleKinds define, by tofu-controller, with their states in
 that okara serve.
 
 On SIGTERM and Ctrl-C it finishes its work and releases its lease, with exit code
@@ -225,7 +225,7 @@ func (f *flags) manager(config *rest.Config) (ctrl.Manager, error) {
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: f.metrics}, HealthProbeBindAddress: f.health,
 		LeaderElection: true, LeaderElectionID: "okara-operator", LeaderElectionNamespace: f.namespace, LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: &f.lease, RenewDeadline: &renew, RetryPeriod: &retry,
-		Cache:  cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: f.runs.withCached(registryctl.Cached(f.namespace))},
+		Cache:  cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: f.runs.withCached(registryctl.Cached(f.namespace), f.watch)},
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	}
 	for _, ns := range f.watch {

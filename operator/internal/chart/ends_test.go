@@ -74,7 +74,7 @@ func newRuns(t *testing.T) *runs {
 		r.must(add(scheme))
 	}
 	account := r.token("okara-operator", r.system)
-	only := cache.ByObject{Namespaces: map[string]cache.Config{instances: {}}}
+	only := cache.ByObject{Namespaces: map[string]cache.Config{instances: {}, r.tenants: {}}}
 	mgr, err := ctrl.NewManager(account, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", Controller: config.Controller{SkipNameValidation: new(true)},
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&v1alpha1.Template{}: only, &v1alpha1.Instance{}: only}},
@@ -200,7 +200,7 @@ func (r *runs) is(o *v1alpha1.Instance, phase v1alpha1.InstancePhase) {
 // gone waits until nothing is left of an Instance.
 func (r *runs) gone(o *v1alpha1.Instance) {
 	r.t.Helper()
-	where := "vpc-" + o.Name
+	where := "vpc-" + o.Status.ID
 	r.until("nothing is left of "+o.Name, func() (bool, any) {
 		err := r.admin.Get(r.t.Context(), client.ObjectKeyFromObject(o), o)
 		_, inside := r.set.CoreV1().Namespaces().Get(r.t.Context(), where, metav1.GetOptions{})
@@ -209,9 +209,9 @@ func (r *runs) gone(o *v1alpha1.Instance) {
 }
 
 // launched returns a ready Instance of the user anna.
-func (r *runs) launched() *v1alpha1.Instance {
+func (r *runs) launched(changes ...func(client.Object)) *v1alpha1.Instance {
 	r.t.Helper()
-	o := r.instance(r.anna())
+	o := r.instance(r.anna(), changes...)
 	r.must(r.tenant.Create(r.t.Context(), o))
 	r.is(o, "Ready")
 	return o
@@ -261,6 +261,18 @@ func TestInstancesEnd(t *testing.T) {
 	for i := range probes.Items {
 		r.must(patch(ctx, r.admin, &probes.Items[i], `{"metadata":{"annotations":null,"finalizers":null}}`))
 	}
+	web := r.launched(func(o client.Object) { o.SetNamespace(r.tenants); o.SetName("web") })
+	kind := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "instances.okara.dev"}}
+	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.tenants}}
+	for policy, o := range map[string]client.Object{"okara-data-runs": kind, "okara-data-namespaces": team} {
+		r.until(policy+" refuses", func() (bool, any) {
+			err := r.admin.Delete(ctx, o, client.DryRunAll)
+			return refusedBy(err, policy) && strings.Contains(err.Error(), "delete Templates and Instances first"), err
+		})
+	}
+	r.must(r.tenant.Delete(ctx, web))
+	r.gone(web)
+	r.launched(func(o client.Object) { o.SetNamespace(r.tenants) })
 	r.launched()
 	r.uninstall()
 	rig.Install(t, cluster.Admin(t)) // for other tests

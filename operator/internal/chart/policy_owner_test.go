@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,10 +27,12 @@ const ownersPage = "docs/kubernetes/instance-rights.md"
 func (s *site) owners() {
 	ctx := s.t.Context()
 	bob := s.as("bob", map[string][]string{"team": {"net"}}, "net")
+	flux := s.assigner(s.tenants)
+	here := func(o client.Object) { o.SetNamespace(s.tenants) }
 	callers := []struct {
 		name, id string
 		client.Client
-	}{{"anna", s.anna(), s.tenant}, {"ben, of group `net`", "bob", bob}, {"the portal", user, s.portal}, {"the operator", user, s.operator}, {"with `override`", "admin", s.admin}}
+	}{{"anna", s.anna(), s.tenant}, {"ben, of group `net`", "bob", bob}, {"flux, with `assign`", "flux", flux}, {"the portal", user, s.portal}, {"the operator", user, s.operator}, {"with `override`", "admin", s.admin}}
 	objects := []struct {
 		name string
 		make func() client.Object
@@ -39,6 +43,8 @@ func (s *site) owners() {
 			return s.instance("admin", ownedBy("Claim", "net", map[string]v1alpha1.ClaimValue{"team": "net"}))
 		}},
 		{"an Instance of a user of the portal", func() client.Object { return s.instance(user, ownedBy("User", user, nil)) }},
+		{"anna's Instance in her namespace", func() client.Object { return s.instance(s.anna(), here) }},
+		{"one there for anna by flux", func() client.Object { return s.instance("flux", ownedBy("User", s.anna(), nil), here) }},
 		{"a member of a pool", func() client.Object { return s.instance("", managed) }},
 		{"anna's Approval", func() client.Object { return s.approval(s.anna()) }},
 	}
@@ -80,6 +86,27 @@ func (s *site) owners() {
 		}
 	}
 	s.comparePage(table.String())
+}
+
+// assigner returns the account flux, which may say in a namespace whose an Instance is.
+func (s *site) assigner(namespace string) client.Client {
+	s.t.Helper()
+	s.must(s.admin.Create(s.t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "flux-" + s.tenants, Namespace: namespace},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "okara-instance-assign"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "flux"}},
+	}))
+	flux := s.impersonates("flux")
+	var last error
+	if err := wait.PollUntilContextTimeout(s.t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		o := s.instance("flux", ownedBy("User", "anna", nil))
+		o.Namespace = namespace
+		last = flux.Create(ctx, o, client.DryRunAll)
+		return last == nil, nil
+	}); err != nil {
+		s.t.Fatalf("another's Instance, by who may assign it: %v", last)
+	}
+	return flux
 }
 
 // maker returns the caller who can create the object.
@@ -138,6 +165,7 @@ func (s *site) deletionOfData() {
 	}
 	dry := client.DryRunAll
 	s.must(s.admin.Create(ctx, s.instance(user)))
+	s.must(s.admin.Create(ctx, s.instance(user, func(o client.Object) { o.SetNamespace(s.tenants) })))
 	def := &v1alpha1.ModuleKind{}
 	def.Name, def.Finalizers = "vpcs", []string{"test.example.com/held"}
 	def.Spec.Names = v1alpha1.KindNames{Kind: "Vpc", Plural: "vpcs", Singular: "vpc"}
@@ -145,12 +173,13 @@ func (s *site) deletionOfData() {
 	s.must(s.admin.Create(ctx, def))
 	def.Status.Objects = 1
 	s.must(s.admin.Status().Update(ctx, def))
-	home, release := s.namespace(""), s.namespace("")
-	home.Name, release.Name = instances, s.system
+	home, release, team := s.namespace(""), s.namespace(""), s.namespace("")
+	home.Name, release.Name, team.Name = instances, s.system, s.tenants
 	for what, o := range map[string]client.Object{
 		"okara-data-instances: the kind of Instances":   crd("instances.okara.dev"),
 		"okara-data-instances: their namespace":         home,
 		"okara-data-instances: the namespace of okara":  release,
+		"okara-data-namespaces: another with Instances": team,
 		"okara-data-kinds: the kind of ModuleKinds":     crd("modulekinds.okara.dev"),
 		"okara-data-kinds: a kind that a module became": crd("vpcs.apps.okara.dev"),
 	} {
@@ -165,6 +194,7 @@ func (s *site) deletionOfData() {
 			s.t.Errorf("%s: the refusal does not say what to do first: %v", what, last)
 		}
 	}
+	s.allows("a namespace without them", s.admin.Delete(ctx, cluster.Namespace(s.t, nil), dry))
 	s.allows("another kind", client.IgnoreNotFound(s.admin.Delete(ctx, crd("depots.okara.dev"), dry)))
 	s.allows("the kind of a module, by the operator", s.operator.Delete(ctx, crd("vpcs.apps.okara.dev"), dry))
 	s.must(patch(ctx, s.admin, def, `{"metadata":{"finalizers":null},"spec":{"deletion":{"orphan":"Keep"}}}`))
@@ -183,7 +213,7 @@ func (s *site) deletionOfData() {
 // endInstances deletes all Instances, also those that finalizers of other tests hold.
 func (s *site) endInstances(ctx context.Context) error {
 	all := &v1alpha1.InstanceList{}
-	if err := s.operator.List(ctx, all, client.InNamespace(instances)); err != nil {
+	if err := s.operator.List(ctx, all); err != nil {
 		return err
 	}
 	for i := range all.Items {

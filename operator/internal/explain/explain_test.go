@@ -177,7 +177,7 @@ What to do:
 // TestExplainUnseen: why no controller may have been there.
 func TestExplainUnseen(t *testing.T) {
 	e := &Explainer{Client: fake.NewClientBuilder().WithScheme(scheme(t)).Build(), Now: time.Now()}
-	for kind, elsewhere := range map[string]bool{"Template": true, "Instance": true, "Module": false} {
+	for kind, elsewhere := range map[string]bool{"Template": true, "Instance": false, "Module": false} {
 		got := e.Explain(t.Context(), object(t, "apiVersion: okara.dev/v1alpha1\nkind: "+kind+"\nmetadata: {name: a, namespace: team-a}\n"))
 		if !strings.Contains(got, "has not processed it yet") || !strings.Contains(got, "--watch") || strings.Contains(got, "--instances-namespace") != elsewhere {
 			t.Errorf("%s", got)

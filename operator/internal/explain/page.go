@@ -85,8 +85,8 @@ func (p *page) writeHeading() {
 	case ready == (fluxobj.Condition{}):
 		p.addLine("%s: the operator has not processed it yet", objectName(p.o))
 		p.help = append(p.help, pods, "with --watch, only the given namespaces are processed")
-		if kind := p.o.GetKind(); kind == "Template" || kind == "Instance" {
-			p.help = append(p.help, "Templates and Instances are processed in only one namespace: okara-instances, or that of --instances-namespace")
+		if p.o.GetKind() == "Template" {
+			p.help = append(p.help, "Templates are processed in only one namespace: okara-instances, or that of --instances-namespace")
 		}
 	case ready.True():
 		p.addLine("%s is Ready since %s", objectName(p.o), p.ageSince(ready.Since))

@@ -3,6 +3,7 @@
 package instancectl_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -66,7 +67,7 @@ func (s *asked) decide(c *instancectl.Controller, who string, d v1alpha1.Decisio
 // hear creates an Approval, and returns its result.
 func (s *asked) hear(c *instancectl.Controller, a *v1alpha1.Approval) v1alpha1.ApprovalStatus {
 	s.t.Helper()
-	a.Namespace, a.GenerateName = s.settings.Namespace, "a-"
+	a.Namespace, a.GenerateName = cmp.Or(a.Namespace, s.settings.Namespace), "a-"
 	must.Succeed(s.t, s.client.Create(s.t.Context(), a))
 	s.run(c, "the approval of "+a.Spec.Approver+" is heard", func() bool {
 		must.Succeed(s.t, s.client.Get(s.t.Context(), client.ObjectKeyFromObject(a), a))

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -25,17 +27,20 @@ func (p *reconciliation) decide() {
 		if a.Spec.Target.Kind != "Instance" {
 			continue
 		}
+		o := p.byKey[client.ObjectKey{Namespace: a.Namespace, Name: a.Spec.Target.Name}]
+		var r *lifecycle.Record
+		if o != nil {
+			r = p.requests.doc.Records[o.Status.ID]
+		}
 		switch a.Status.Result {
 		case "":
-			o := p.byName[a.Spec.Target.Name]
-			was := p.requests.doc.Records[a.Spec.Target.Name]
-			p.decided[a.Name] = p.requests.decide(a, o)
-			if p.decided[a.Name].Result == v1alpha1.ApprovalRejected && requestsChange(was) {
+			p.decided[a.UID] = p.requests.decide(a, o, r)
+			if p.decided[a.UID].Result == v1alpha1.ApprovalRejected && requestsChange(r) {
 				p.noteRejected(o, a.Spec.Reason)
 			}
 		case v1alpha1.ApprovalAccepted:
-			if s := approvalOutcome(a, p.requests.doc.Records[a.Spec.Target.Name]); s != nil {
-				p.decided[a.Name] = *s
+			if s := approvalOutcome(a, r); s != nil {
+				p.decided[a.UID] = *s
 			}
 		}
 	}
@@ -43,7 +48,7 @@ func (p *reconciliation) decide() {
 
 // noteRejected notes on an Instance that the change in its spec was rejected.
 func (p *reconciliation) noteRejected(o *v1alpha1.Instance, why string) {
-	h := p.news[o.Name]
+	h := p.news[o.Status.ID]
 	if h == nil {
 		h = o.Status.Handled.DeepCopy()
 	}
@@ -55,15 +60,14 @@ func (p *reconciliation) noteRejected(o *v1alpha1.Instance, why string) {
 	if why != "" {
 		h.Refused += ": " + why
 	}
-	p.news[o.Name] = h
+	p.news[o.Status.ID] = h
 }
 
-// decide carries out one Approval, if its target has not changed since the approver saw it.
-func (k *requests) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.ApprovalStatus {
+// decide carries out one Approval, if its target o has not changed since the approver saw it; r is its record.
+func (k *requests) decide(a *v1alpha1.Approval, o *v1alpha1.Instance, r *lifecycle.Record) v1alpha1.ApprovalStatus {
 	refused := func(result v1alpha1.ApprovalResult, format string, args ...any) v1alpha1.ApprovalStatus {
 		return v1alpha1.ApprovalStatus{Result: result, Message: fmt.Sprintf(format, args...)}
 	}
-	r := k.doc.Records[a.Spec.Target.Name]
 	if o == nil || r == nil {
 		return refused(v1alpha1.ApprovalStale, "Instance %s not found", a.Spec.Target.Name)
 	}
@@ -130,7 +134,7 @@ func isRequest(plan string) bool {
 }
 
 func (p *reconciliation) writeApproval(ctx context.Context, a *v1alpha1.Approval) (bool, error) {
-	s, ok := p.decided[a.Name]
+	s, ok := p.decided[a.UID]
 	next := a.DeepCopy()
 	if !ok || !verdict.Decide(next, s.Result, text.Clip(s.Message, 4096)) {
 		return false, nil

@@ -30,7 +30,7 @@ func advanceAttempts(ctx context.Context, p *reconciliation) {
 	n := 0
 	for id, r := range p.before.Records {
 		runs := r.Run != nil && !r.Run.StartedAt.IsZero() && r.Run.EndedAt.IsZero()
-		if !runs || p.byName[id] == nil || p.unkept[id] {
+		if !runs || p.byID[id] == nil || p.unkept[id] {
 			continue
 		}
 		p.active = true
@@ -89,7 +89,7 @@ func executeAttempt(ctx context.Context, p *reconciliation, a Attempt, r *lifecy
 		return p.c.Executor.Destroy(ctx, a)
 	}
 	// The error is a [*fluxobj.TakenError] for another's namespace.
-	if err := fluxobj.EnsureNamespace(ctx, p.c.live, a.Namespace, v1alpha1.UIDOf(p.byName[r.ID]), workspaceLabels(r)); err != nil {
+	if err := fluxobj.EnsureNamespace(ctx, p.c.live, a.Namespace, v1alpha1.UIDOf(p.byID[r.ID]), workspaceLabels(r)); err != nil {
 		return run.Status{}, err
 	}
 	if a.Cancelled {
@@ -102,7 +102,7 @@ func executeAttempt(ctx context.Context, p *reconciliation, a Attempt, r *lifecy
 
 func newAttempt(p *reconciliation, r *lifecycle.Record) (Attempt, error) {
 	n := r.Run
-	o := p.byName[r.ID]
+	o := p.byID[r.ID]
 	a := Attempt{
 		Ref: n.Ref(r.ID),
 		UID: v1alpha1.UIDOf(o), Started: n.StartedAt,
@@ -164,7 +164,7 @@ func (s Settings) Preview(tmpl *v1alpha1.Template, o *v1alpha1.Instance, version
 	if err != nil {
 		return a, nil, err
 	}
-	r := &lifecycle.Record{ID: o.Name, Template: t.Name, Owner: s.Users.owner(o), Pooled: o.Spec.Owner == nil, Claims: map[string]string{}}
+	r := &lifecycle.Record{ID: s.idOf(o), Template: t.Name, Owner: s.Users.owner(o), Pooled: o.Spec.Owner == nil, Claims: map[string]string{}}
 	for name, value := range o.Spec.Claims {
 		r.Claims[name] = string(value)
 	}

@@ -22,7 +22,7 @@ import (
 
 // Settings are for all templates and instances, from the file that operator and portal share.
 type Settings struct {
-	Namespace string // of Templates, Instances and Approvals
+	Namespace string // of Templates, and of Instances that the operator and the portal make
 	Defaults  template.Defaults
 	Config    map[string]string // free values for templates
 	Limits    lifecycle.Limits

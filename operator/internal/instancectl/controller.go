@@ -79,7 +79,7 @@ func Setup(mgr ctrl.Manager, live client.Client, o Options) error {
 	c := NewController(mgr.GetClient(), live, mgr.GetEventRecorder("okara-operator"), o)
 	request := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: o.Namespace, Name: "instances"}}
 	all := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
-		if object.GetNamespace() != o.Namespace {
+		if _, is := object.(*v1alpha1.Template); is && object.GetNamespace() != o.Namespace {
 			return nil
 		}
 		return []reconcile.Request{request}
@@ -117,27 +117,35 @@ type reconciliation struct {
 	c         *Controller
 	requests  *requests
 	objects   []v1alpha1.Instance
-	byName    map[string]*v1alpha1.Instance
+	byID      map[string]*v1alpha1.Instance
+	byKey     map[client.ObjectKey]*v1alpha1.Instance
 	templates []v1alpha1.Template
 	approvals []v1alpha1.Approval
-	before    *lifecycle.Document                // as read from the objects
-	news      map[string]*v1alpha1.Handled       // of Instances with new requests
-	decided   map[string]v1alpha1.ApprovalStatus // by name of an Approval
-	restored  map[string]bool                    // Instances whose status was lost
-	broken    map[string]error                   // Instances whose record cannot be read
-	unkept    map[string]bool                    // Instances whose record could not be saved: no attempt of them begins
-	active    bool                               // an attempt runs, or an instance is being removed
-	again     bool                               // something could not be written
-	retry     time.Duration                      // until the next try of what failed; 0: nothing did
+	before    *lifecycle.Document                   // as read from the objects
+	news      map[string]*v1alpha1.Handled          // of Instances with new requests, by ID
+	decided   map[types.UID]v1alpha1.ApprovalStatus // of Approvals
+	restored  map[types.UID]bool                    // Instances whose status was lost
+	unread    map[string]types.UID                  // IDs of Instances whose record could not be loaded
+	broken    map[string]error                      // Instances whose record cannot be read, by ID
+	unkept    map[string]bool                       // Instances whose record could not be saved, by ID: no attempt of them begins
+	active    bool                                  // an attempt runs, or an instance is being removed
+	again     bool                                  // something could not be written
+	retry     time.Duration                         // until the next try of what failed; 0: nothing did
 }
 
 func (c *Controller) beginReconcile(ctx context.Context) (*reconciliation, error) {
-	p := &reconciliation{c: c, byName: map[string]*v1alpha1.Instance{}, decided: map[string]v1alpha1.ApprovalStatus{}, restored: map[string]bool{}, unkept: map[string]bool{}}
-	in := client.InNamespace(c.Namespace)
+	p := &reconciliation{
+		c: c, byKey: map[client.ObjectKey]*v1alpha1.Instance{}, decided: map[types.UID]v1alpha1.ApprovalStatus{},
+		restored: map[types.UID]bool{}, unread: map[string]types.UID{}, unkept: map[string]bool{},
+	}
 	var instances v1alpha1.InstanceList
 	var templates v1alpha1.TemplateList
 	var approvals v1alpha1.ApprovalList
 	for _, list := range []client.ObjectList{&instances, &templates, &approvals} {
+		var in client.InNamespace // all that the cache has
+		if list == client.ObjectList(&templates) {
+			in = client.InNamespace(c.Namespace)
+		}
 		if err := c.client.List(ctx, list, in); err != nil {
 			return nil, err
 		}
@@ -146,9 +154,12 @@ func (c *Controller) beginReconcile(ctx context.Context) (*reconciliation, error
 	p.templates = templates.Items
 	p.approvals = approvals.Items
 	restoreStatuses(ctx, p)
-	for i := range p.objects {
-		p.byName[p.objects[i].Name] = &p.objects[i]
+	var others []v1alpha1.Instance
+	p.objects, p.byID, others = c.separateByID(p.objects, p.unread)
+	for _, o := range p.byID {
+		p.byKey[client.ObjectKeyFromObject(o)] = o
 	}
+	p.refuseTaken(ctx, others)
 	if c.pools == nil {
 		c.pools = poolsOf(p.templates)
 	}
@@ -184,7 +195,7 @@ func (p *reconciliation) decidePending() {
 func (p *reconciliation) applyOwn(e lifecycle.Event) { _ = p.requests.applyEvent(lifecycle.Actor{}, e) }
 
 func (p *reconciliation) reportNotice(e lifecycle.Effect) {
-	if o := p.byName[e.Ref.ID]; o != nil && !isReported(e.Notice.Kind) {
+	if o := p.byID[e.Ref.ID]; o != nil && !isReported(e.Notice.Kind) {
 		p.c.events.Eventf(o, nil, "Normal", eventReason(e.Notice.Kind), "Live", "%s", noticeText(p.requests.doc.Records[e.Ref.ID], e.Notice))
 	}
 	p.applyOwn(lifecycle.Noticed{ID: e.Ref.ID, Notice: e.Notice.ID})

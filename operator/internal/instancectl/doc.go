@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package instancectl runs the lifecycle of instances that are objects of a cluster: the
-// Templates, Instances and Approvals of a namespace form the document of package lifecycle.
+// Templates of a namespace, and the Instances and Approvals of all, form the document of package
+// lifecycle.
 //
 // # Objects and the document
 //

@@ -149,7 +149,7 @@ func (s *Store) findRepeated(ctx context.Context, c lifecycle.Command) (lifecycl
 			return lifecycle.Answer{}, true, lifecycle.ErrKeyReused
 		}
 	}
-	r := d.Records[had.Name]
+	r := d.Records[had.Status.ID]
 	if r == nil {
 		return lifecycle.Answer{}, true, fmt.Errorf("%w: instance %s cannot be read", lifecycle.ErrNoLeader, had.Name)
 	}
@@ -170,7 +170,12 @@ func formatDuration(d time.Duration) v1alpha1.Duration {
 
 // keyID is the id of what a request creates on a day of UTC: a repetition finds it.
 func keyID(c lifecycle.Command, now time.Time) string {
-	sum := sha256.Sum256([]byte("okara instance\x00" + c.Caller + "\x00" + c.Key + "\x00" + now.UTC().Format(time.DateOnly)))
+	return makeID("okara instance\x00" + c.Caller + "\x00" + c.Key + "\x00" + now.UTC().Format(time.DateOnly))
+}
+
+// makeID is the ID that a text determines.
+func makeID(text string) string {
+	sum := sha256.Sum256([]byte(text))
 	const all = addr.InstanceLetters + addr.InstanceDigits
 	id := make([]byte, addr.InstanceLength)
 	for i := range id {

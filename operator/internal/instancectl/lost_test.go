@@ -82,24 +82,27 @@ func (s *site) anew(id string) {
 // recreated without it, before, during and after a run, continues unchanged; another owner's object
 // does not get its resources
 func TestStatusLost(t *testing.T) {
-	for name, lose := range map[string]func(*site, string){"emptied": (*site).empties, "made anew": (*site).anew} {
+	for name, lose := range map[string]func(*site, string){
+		"emptied": (*site).empties, "made anew": (*site).anew, "emptied of a team": (*site).empties, "made anew of a team": (*site).anew,
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			s.template("sandbox.vpc", nil)
 			s.engine.hold(true)
-			a := must.Get(s.create(s.portal(), "anna", "sandbox/vpc", ""))(t)
-			id := a.Record.ID
-			s.run(s.leader(), "it runs", func() bool { n, _ := s.engine.attempts(id); return n == 1 })
+			name := s.begin(strings.HasSuffix(name, "team"))
+			s.run(s.leader(), "it runs", func() bool { n, _ := s.engine.attempts(s.all()[name].Status.ID); return n == 1 })
+			id := s.all()[name].Status.ID
 			_, uid := s.engine.attempts(id)
-			lose(s, id)
-			s.run(s.leader(), "it runs again", s.is(id, "Provisioning"))
+			lose(s, name)
+			s.run(s.leader(), "it runs again", s.is(name, "Provisioning"))
 			s.engine.hold(false)
-			s.run(s.leader(), "it is ready", s.is(id, "Ready"))
-			end := s.all()[id].Status.ExpiresAt
-			lose(s, id)
-			s.run(s.leader(), "it is ready again", s.is(id, "Ready"))
-			if n, last := s.engine.attempts(id); n != 1 || last != uid || s.all()[id].Status.UID != uid || !s.all()[id].Status.ExpiresAt.Equal(end) {
-				t.Errorf("%d attempts, known as %s, was %s: %+v", n, last, uid, s.all()[id].Status)
+			s.run(s.leader(), "it is ready", s.is(name, "Ready"))
+			end := s.all()[name].Status.ExpiresAt
+			lose(s, name)
+			s.run(s.leader(), "it is ready again", s.is(name, "Ready"))
+			now := s.all()[name].Status
+			if n, last := s.engine.attempts(id); n != 1 || last != uid || now.UID != uid || now.ID != id || !now.ExpiresAt.Equal(end) {
+				t.Errorf("%d attempts, known as %s, was %s: %+v", n, last, uid, now)
 			}
 			s.engine.fails = func(a instancectl.Attempt) error {
 				if a.Kind == lifecycle.RunDestroy {
@@ -107,12 +110,12 @@ func TestStatusLost(t *testing.T) {
 				}
 				return nil
 			}
-			must.Succeed(t, s.client.Delete(t.Context(), s.all()[id]))
-			s.run(s.leader(), "it is being destroyed", s.is(id, "Destroying"))
-			s.empties(id)
+			must.Succeed(t, s.client.Delete(t.Context(), s.all()[name]))
+			s.run(s.leader(), "it is being destroyed", s.is(name, "Destroying"))
+			s.empties(name)
 			s.engine.fails = nil
 			s.clock.Step(26 * time.Hour)
-			s.run(s.leader(), "nothing is left", func() bool { return s.ended("vpc-"+id) && s.all()[id] == nil })
+			s.run(s.leader(), "nothing is left", func() bool { return s.ended("vpc-"+id) && s.all()[name] == nil })
 			if _, last := s.engine.attempts(id); s.engine.left() != 0 || last != uid {
 				t.Errorf("%d resources are left; destroyed as %s, made as %s", s.engine.left(), last, uid)
 			}

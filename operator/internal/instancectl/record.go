@@ -38,7 +38,7 @@ func recordIn(o *v1alpha1.Instance) (*lifecycle.Record, map[string]*template.Tem
 		return nil, nil, fmt.Errorf("Instance %s: its record has %d bytes", o.Name, size)
 	}
 	b, err := json.Marshal(map[string]any{
-		"version": 1, "templates": o.Status.Snapshots, "records": map[string]any{o.Name: o.Status.Record},
+		"version": 1, "templates": o.Status.Snapshots, "records": map[string]any{o.Status.ID: o.Status.Record},
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("Instance %s: %w", o.Name, err)
@@ -47,7 +47,7 @@ func recordIn(o *v1alpha1.Instance) (*lifecycle.Record, map[string]*template.Tem
 	if err != nil {
 		return nil, nil, fmt.Errorf("Instance %s: %w", o.Name, err)
 	}
-	return d.Records[o.Name], d.Templates, nil
+	return d.Records[o.Status.ID], d.Templates, nil
 }
 
 // statusFor returns the status for record r in d; what a record does not determine stays.

@@ -42,7 +42,7 @@ func (k *requests) applyEvent(a lifecycle.Actor, e lifecycle.Event) error {
 // applyRequests applies what is new in an Instance compared with its status, and returns its new
 // Handled, or nil. An Instance whose template is not ready yet waits.
 func (k *requests) applyRequests(o *v1alpha1.Instance) *v1alpha1.Handled {
-	r := k.doc.Records[o.Name]
+	r := k.doc.Records[o.Status.ID]
 	handled := requestedNow(o)
 	switch {
 	case r == nil && o.DeletionTimestamp != nil:
@@ -88,7 +88,7 @@ func (k *requests) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1
 	case !ok || e.Digest == "":
 		return recordRefused(o, "Template "+objectName(o.Spec.Template)+" not found or not ready")
 	}
-	launch := lifecycle.Launch{ID: o.Name, Of: o.Spec.Template, Create: lifecycle.Create{Owner: k.catalog.settings.Users.owner(o), Name: o.Spec.Name}}
+	launch := lifecycle.Launch{ID: o.Status.ID, Of: o.Spec.Template, Create: lifecycle.Create{Owner: k.catalog.settings.Users.owner(o), Name: o.Spec.Name}}
 	launch.Refused = k.fillLaunch(&launch.Create, e, o, r)
 	if err := k.applyEvent(k.catalog.settings.Users.actorNamed(o.Spec.CreatedBy), launch); err != nil {
 		handled.Refused = err.Error()
@@ -100,7 +100,7 @@ func (k *requests) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1
 		first.ExpiresAt = nil
 		o = o.DeepCopy()
 		o.Status.Handled = &first
-		if r := k.doc.Records[o.Name]; r != nil && r.Phase.Live() {
+		if r := k.doc.Records[o.Status.ID]; r != nil && r.Phase.Live() {
 			if more := k.applyChanges(o, r, handled); more != nil {
 				return more
 			}
@@ -116,7 +116,7 @@ func (k *requests) launchAgain(o *v1alpha1.Instance, had *lifecycle.Record, hand
 	}
 	before := k.doc
 	next := k.launch(o, nil, handled)
-	if r := k.doc.Records[o.Name]; r.Phase == lifecycle.Rejected && r.Reason == had.Reason && o.Status.ObservedGeneration == o.Generation {
+	if r := k.doc.Records[o.Status.ID]; r.Phase == lifecycle.Rejected && r.Reason == had.Reason && o.Status.ObservedGeneration == o.Generation {
 		k.doc = before
 		return nil
 	}
@@ -291,18 +291,18 @@ func (k *requests) update(o *v1alpha1.Instance, r *lifecycle.Record, who lifecyc
 	return k.applyEvent(who, event)
 }
 
-// applyAllRequests applies requests in order, and returns new Handled by name.
+// applyAllRequests applies requests in order, and returns new Handled by ID.
 func (k *requests) applyAllRequests(objects []v1alpha1.Instance) map[string]*v1alpha1.Handled {
 	news := map[string]*v1alpha1.Handled{}
 	for i := range objects {
 		if h := k.applyRequests(&objects[i]); h != nil {
-			news[objects[i].Name] = h
+			news[objects[i].Status.ID] = h
 		}
 	}
 	return news
 }
 
-// buildDocument builds the document from statuses; unreadable records are errors by name.
+// buildDocument builds the document from statuses; unreadable records are errors by ID.
 func buildDocument(objects []v1alpha1.Instance, pools map[string]*lifecycle.Pool, clock lifecycle.Clock) (*lifecycle.Document, map[string]error) {
 	d := &lifecycle.Document{
 		Version: 1, Templates: map[string]*template.Template{}, Records: map[string]*lifecycle.Record{}, Pools: maps.Clone(pools),
@@ -316,11 +316,11 @@ func buildDocument(objects []v1alpha1.Instance, pools map[string]*lifecycle.Pool
 		o := &objects[i]
 		r, snapshots, err := recordIn(o)
 		if err != nil {
-			broken[o.Name] = err
+			broken[o.Status.ID] = err
 			continue
 		}
 		if r != nil {
-			d.Records[o.Name] = r
+			d.Records[o.Status.ID] = r
 			maps.Copy(d.Templates, snapshots)
 		}
 	}

@@ -32,12 +32,14 @@ func recordOf(o *v1alpha1.Instance) records.Of {
 func restoreStatuses(ctx context.Context, p *reconciliation) {
 	readable := p.objects[:0]
 	for _, o := range p.objects {
+		o.Status.ID = p.c.idOf(&o)
 		if o.Status.Record == nil && !p.c.saved[o.UID].none {
 			if err := restoreStatus(ctx, p, &o); err != nil {
+				p.unread[o.Status.ID] = o.UID
 				reportRestore(ctx, p, &o, err)
 				continue
 			}
-			p.c.saved[o.UID] = saved{none: !p.restored[o.Name]}
+			p.c.saved[o.UID] = saved{none: !p.restored[o.UID]}
 		}
 		readable = append(readable, o)
 	}
@@ -52,6 +54,7 @@ func restoreStatus(ctx context.Context, p *reconciliation, o *v1alpha1.Instance)
 	}
 	had := o.DeepCopy()
 	had.Status.UID = uid
+	had.Status.ID = p.c.idOf(had)
 	had.Status.Record = k.Record
 	had.Status.Snapshots = k.Snapshots
 	had.Status.Handled = k.Handled
@@ -59,7 +62,7 @@ func restoreStatus(ctx context.Context, p *reconciliation, o *v1alpha1.Instance)
 		return err
 	}
 	*o = *had
-	p.restored[o.Name] = true
+	p.restored[o.UID] = true
 	return nil
 }
 
@@ -95,10 +98,10 @@ func keepRecords(ctx context.Context, p *reconciliation) {
 	for i := range p.objects {
 		o := &p.objects[i]
 		had := p.c.saved[o.UID]
-		if r := p.before.Records[o.Name]; r != nil && r.Phase.Live() && had.version != o.ResourceVersion {
+		if r := p.before.Records[o.Status.ID]; r != nil && r.Phase.Live() && had.version != o.ResourceVersion {
 			now, err := keepRecord(ctx, p, o, had)
 			if err != nil {
-				p.unkept[o.Name] = true
+				p.unkept[o.Status.ID] = true
 				reportRestore(ctx, p, o, err)
 				continue
 			}

@@ -42,6 +42,7 @@ type site struct {
 	t                 *testing.T
 	operator          *rest.Config // has the chart's rights
 	operatorNamespace string       // namespace of the operator
+	teams             []string     // other namespaces with Instances
 	settings          instancectl.Settings
 	client            client.Client // of an administrator, without a cache
 	engine            *engine
@@ -76,7 +77,7 @@ func (s *site) newClient(config *rest.Config, reader client.Reader) client.Clien
 // cached returns a client with its own cache, as each process has.
 func (s *site) cached(config *rest.Config) client.Client {
 	s.t.Helper()
-	c := must.Get(cache.New(config, cache.Options{Scheme: s.client.Scheme(), DefaultNamespaces: map[string]cache.Config{s.settings.Namespace: {}}}))(s.t)
+	c := must.Get(cache.New(config, cache.Options{Scheme: s.client.Scheme(), DefaultNamespaces: s.watched()}))(s.t)
 	ctx, stop := context.WithCancel(context.Background())
 	s.t.Cleanup(stop)
 	go func() { _ = c.Start(ctx) }()
@@ -84,6 +85,15 @@ func (s *site) cached(config *rest.Config) client.Client {
 		must.Get(c.GetInformer(s.t.Context(), o))(s.t)
 	}
 	return s.newClient(config, c)
+}
+
+// watched are the namespaces of the Instances of a site: tests share an API server.
+func (s *site) watched() map[string]cache.Config {
+	all := map[string]cache.Config{s.settings.Namespace: {}}
+	for _, name := range s.teams {
+		all[name] = cache.Config{}
+	}
+	return all
 }
 
 // leader returns an operator that leads.
@@ -159,10 +169,12 @@ func (s *site) template(name string, change func(*v1alpha1.TemplateSpec)) *v1alp
 func (s *site) all() map[string]*v1alpha1.Instance {
 	s.t.Helper()
 	var list v1alpha1.InstanceList
-	must.Succeed(s.t, s.client.List(s.t.Context(), &list, client.InNamespace(s.settings.Namespace)))
+	must.Succeed(s.t, s.client.List(s.t.Context(), &list))
 	all := map[string]*v1alpha1.Instance{}
 	for i := range list.Items {
-		all[list.Items[i].Name] = &list.Items[i]
+		if _, is := s.watched()[list.Items[i].Namespace]; is {
+			all[list.Items[i].Name] = &list.Items[i]
+		}
 	}
 	return all
 }

@@ -51,7 +51,7 @@ const (
 	writeRetries = 4                     // of a change to an object that the operator changed meanwhile
 )
 
-// NewStore returns a store of a namespace's objects. The client is cached; now is the API server's.
+// NewStore returns a store of a cluster's objects. The client is cached; now is the API server's.
 func NewStore(c client.Client, catalog *Catalog, s Settings, now func() time.Time) *Store {
 	return &Store{client: c, settings: s, machine: s.newMachine(), catalog: catalog, now: now, settle: settleTime}
 }
@@ -65,13 +65,13 @@ func (s *Store) View(ctx context.Context) (lifecycle.View, error) {
 	return lifecycle.View{Document: d, AsOf: s.now(), Leading: true}, err
 }
 
-// readAll returns the document of the portal, and the objects by name.
+// readAll returns the document of the portal, and the objects by ID.
 func (s *Store) readAll(ctx context.Context) (*lifecycle.Document, map[string]*v1alpha1.Instance, error) {
 	var list v1alpha1.InstanceList
-	if err := s.client.List(ctx, &list, client.InNamespace(s.settings.Namespace)); err != nil {
+	if err := s.client.List(ctx, &list); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", lifecycle.ErrNoLeader, err)
 	}
-	objects := s.overlay.overlayWrites(list.Items)
+	objects, byID, _ := s.settings.separateByID(s.overlay.overlayWrites(list.Items), nil)
 	var templates v1alpha1.TemplateList
 	if err := s.client.List(ctx, &templates, client.InNamespace(s.settings.Namespace)); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", lifecycle.ErrNoLeader, err)
@@ -80,11 +80,7 @@ func (s *Store) readAll(ctx context.Context) (*lifecycle.Document, map[string]*v
 	d, _ := buildDocument(objects, poolsOf(templates.Items), lifecycle.Clock{At: now})
 	k := &requests{s.catalog, s.machine, now, d}
 	k.applyAllRequests(objects)
-	byName := make(map[string]*v1alpha1.Instance, len(objects))
-	for i := range objects {
-		byName[objects[i].Name] = &objects[i]
-	}
-	return withGenerations(k.doc, byName), byName, nil
+	return withGenerations(k.doc, byID), byID, nil
 }
 
 // withGenerations adds each plan's generation, which an approval names.
@@ -165,6 +161,9 @@ func (s *Store) tryCommand(ctx context.Context, c lifecycle.Command, id string) 
 		c.Actor.Admin = false
 	}
 	_, _, answer, err := s.machine.Step(d, c, s.now())
+	if err == nil && o.Namespace != s.settings.Namespace {
+		err = fmt.Errorf("%w: it is the Instance %s of namespace %s: change it there with kubectl", lifecycle.ErrDenied, o.Name, o.Namespace)
+	}
 	if err != nil {
 		return lifecycle.Answer{}, err
 	}

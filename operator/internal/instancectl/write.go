@@ -40,7 +40,7 @@ func (p *reconciliation) writeResults(ctx context.Context) (changed bool) {
 		changed = p.writeKept(ctx, o.UID, o, func() (bool, error) { return p.writeOne(ctx, o) }) || changed
 	}
 	for id, r := range p.requests.doc.Records {
-		if p.byName[id] == nil {
+		if p.byID[id] == nil {
 			changed = p.writeKept(ctx, types.UID(id), p.templateOf(r), func() (bool, error) { return p.createMember(ctx, r) }) || changed
 		}
 	}
@@ -101,11 +101,11 @@ func (p *reconciliation) templateOf(r *lifecycle.Record) client.Object {
 }
 
 func (p *reconciliation) writeOne(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
-	r := p.requests.doc.Records[o.Name]
-	had := p.before.Records[o.Name]
+	r := p.requests.doc.Records[o.Status.ID]
+	had := p.before.Records[o.Status.ID]
 	switch {
-	case p.broken[o.Name] != nil: // it is not changed
-		return false, p.writeStuck(ctx, o, verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonInvalid, Message: p.broken[o.Name].Error()})
+	case p.broken[o.Status.ID] != nil: // it is not changed
+		return false, p.writeStuck(ctx, o, verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonInvalid, Message: p.broken[o.Status.ID].Error()})
 	case r == nil && had == nil:
 		return p.writeUnrecorded(ctx, o)
 	case r == nil, had != nil && (had.Phase == lifecycle.Destroyed || had.Phase == lifecycle.Orphaned), had != nil && had.Phase == lifecycle.Rejected && o.DeletionTimestamp != nil:
@@ -140,13 +140,13 @@ func (p *reconciliation) keepStatus(ctx context.Context, o *v1alpha1.Instance, r
 	next := o.DeepCopy()
 	next.Status.ObservedGeneration = o.Generation
 	next.Status.UID = v1alpha1.UIDOf(o)
-	if h := p.news[o.Name]; h != nil {
+	if h := p.news[o.Status.ID]; h != nil {
 		next.Status.Handled = h
 	}
 	if r.Applied || r.Run != nil {
 		next.Status.Namespace = workspaceName(r)
 	}
-	if r != p.before.Records[o.Name] || o.Status.Record == nil || p.restored[o.Name] {
+	if r != p.before.Records[o.Status.ID] || o.Status.Record == nil || p.restored[o.UID] {
 		s, err := statusFor(next, p.requests.doc, r)
 		if err != nil {
 			return false, err
@@ -156,7 +156,7 @@ func (p *reconciliation) keepStatus(ctx context.Context, o *v1alpha1.Instance, r
 	v := verdictOf(next, next.Status.Handled, r)
 	v.Set(&next.Status.Conditions, o.Generation)
 	next.Status.Phase = shownPhase(phaseOf(r.Phase), v)
-	if equality.Semantic.DeepEqual(o.Status, next.Status) && !p.restored[o.Name] {
+	if equality.Semantic.DeepEqual(o.Status, next.Status) && !p.restored[o.UID] {
 		return false, nil
 	}
 	v.Report(p.c.events, o, o.Status.Conditions)
@@ -164,8 +164,9 @@ func (p *reconciliation) keepStatus(ctx context.Context, o *v1alpha1.Instance, r
 }
 
 func (p *reconciliation) putStatus(ctx context.Context, before, o *v1alpha1.Instance) error {
-	if p.restored[o.Name] { // what was restored is in no status
-		before = before.DeepCopy()
+	before = before.DeepCopy()
+	before.Status.ID = ""  // the stored status may have none
+	if p.restored[o.UID] { // what was restored is in no status
 		before.Status = v1alpha1.InstanceStatus{}
 	}
 	if err := p.c.client.Status().Patch(ctx, o, verdict.Exact(before)); err != nil {
@@ -183,7 +184,7 @@ func (p *reconciliation) writeUnrecorded(ctx context.Context, o *v1alpha1.Instan
 	if o.DeletionTimestamp != nil || o.Spec.Owner == nil && isManaged(o) {
 		return true, p.removeObject(ctx, o)
 	}
-	h := p.news[o.Name]
+	h := p.news[o.Status.ID]
 	if h == nil {
 		return false, nil
 	}
@@ -274,7 +275,8 @@ func (p *reconciliation) createMember(ctx context.Context, r *lifecycle.Record) 
 		return false, fmt.Errorf("a member of the pool of %s: %w", r.Template, err)
 	}
 	p.c.overlay.rememberWrite(o)
-	p.news[o.Name] = requestedNow(o)
+	o.Status.ID = r.ID
+	p.news[r.ID] = requestedNow(o)
 	return p.keepStatus(ctx, o, r)
 }
 

@@ -34,7 +34,7 @@ type Options struct {
 	Registry  string      // HOST[:PORT] of modules
 	Layout    addr.Layout // of their repositories
 	PlainHTTP bool        // to the registry
-	Instances string      // namespace of Instances
+	Instances string      // namespace of Templates, which names states
 	Operator  string      // namespace of the operator, with the Secrets that templates name
 	Network   fluxobj.RunNetwork
 	Gate      string // URL of the plan gate; "": no plan can be approved

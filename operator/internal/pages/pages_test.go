@@ -35,6 +35,7 @@ var pages = []page{
 	{name: "portal-kubernetes.md", before: (*site).beforePortal, at: map[string]func(*site, *testing.T){
 		"apiVersion: okara.dev/v1alpha1": (*site).withRuns,
 	}},
+	{name: "instance-namespaces.md"},
 	{name: "kinds.md"},
 	{name: "instance-rights.md"}, // it has no blocks: a test of the chart compares its table
 	{name: "kubernetes-operate.md", before: (*site).beforeOperate},

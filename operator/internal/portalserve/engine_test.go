@@ -12,13 +12,14 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
 // settle makes an operator reconcile what was written.
 func (s *site) settle() {
 	s.t.Helper()
 	if s.operator == nil {
-		s.operator = instancectl.NewController(s.client, s.client, &events.FakeRecorder{}, instancectl.Options{
+		s.operator = instancectl.NewController(rig.Within(s.client, s.namespace), s.client, &events.FakeRecorder{}, instancectl.Options{
 			Settings: instancectl.Settings{Namespace: s.namespace}, Operator: s.namespace, Executor: engine{},
 		})
 	}

@@ -182,7 +182,7 @@ func (p *platform) operate(c client.Client) (stop func()) {
 	p.t.Helper()
 	mgr := must.Get(ctrl.NewManager(cluster.Admin(p.t), ctrl.Options{
 		Scheme: p.Scheme(), Logger: logr.FromSlogHandler(slog.NewTextHandler(p.t.Output(), nil)), Metrics: metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: new(true)}, NewClient: func(*rest.Config, client.Options) (client.Client, error) { return c, nil },
+		Controller: config.Controller{SkipNameValidation: new(true)}, NewClient: func(*rest.Config, client.Options) (client.Client, error) { return Within(c, p.ns), nil },
 	}))(p.t)
 	host, _, _ := strings.Cut(p.repository, "/")
 	registry := must.Get(oci.New(host, oci.Options{PlainHTTP: true}))(p.t)
