@@ -186,7 +186,7 @@ type Handled struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=okinst,categories=okara-all
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name of an Instance has at most 63 characters"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",message="the name of an Instance is a DNS label: at most 63 lower case letters, digits and hyphens"
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template`
 // +kubebuilder:printcolumn:name="Owner",type=string,JSONPath=`.spec.owner.id`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`

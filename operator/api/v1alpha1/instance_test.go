@@ -123,12 +123,13 @@ func TestInstanceKindsRefused(t *testing.T) {
 		"exactly one of oci, helm": template(func(s *v1alpha1.TemplateSpec) {
 			s.Executor, s.Module, s.Chart = v1alpha1.ExecutorHelm, nil, &v1alpha1.Chart{}
 		}),
-		"at most 63 characters": instanceOf(strings.Repeat("a", 64)),
-		"set together":          instance(func(s *v1alpha1.InstanceSpec) { s.Owner = nil }),
-		"spec.template":         instance(func(s *v1alpha1.InstanceSpec) { s.Template = "vpc" }),
+		"name of an Instance is a DNS label":          instanceOf("a.b"),
+		"at most 63 lower case letters":               instanceOf(strings.Repeat("a", 64)),
+		"set together":                                instance(func(s *v1alpha1.InstanceSpec) { s.Owner = nil }),
+		"spec.template":                               instance(func(s *v1alpha1.InstanceSpec) { s.Template = "vpc" }),
 		`supported values: "User", "Group", "Claim"`:  instance(func(s *v1alpha1.InstanceSpec) { s.Owner.Kind = "user" }),
 		`supported values: "None", "Request", "Plan"`: template(func(s *v1alpha1.TemplateSpec) { s.Approval.Mode = "request" }),
-		"spec.owner.kind": instance(func(s *v1alpha1.InstanceSpec) { s.Owner.Kind = "team" }),
+		"spec.owner.kind":                             instance(func(s *v1alpha1.InstanceSpec) { s.Owner.Kind = "team" }),
 	} {
 		o.SetNamespace(ns)
 		if err := c.Create(t.Context(), o); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {

@@ -490,13 +490,13 @@ func (s *site) attacks(work, tenant string) {
 	s.refuses("okara-self", "a ClusterRole of the chart away", s.operator.Delete(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "okara-run-admin"}}))
 }
 
-// TestPortalAccount has its rules' rights, and reads kinds.
+// TestPortalAccount has its rules' rights, and reads kinds and Instances.
 func TestPortalAccount(t *testing.T) {
 	s := newSite(t)
 	set := must.Get(kubernetes.NewForConfig(s.token("okara-portal", s.system)))(t)
-	everywhere := "okara.dev/modulekinds get list watch"
+	everywhere := "okara.dev/instances get list watch, okara.dev/modulekinds get list watch"
 	for ns, want := range map[string]string{
-		instances: "okara.dev/approvals create, okara.dev/instances get list watch create update patch delete abandon, " + everywhere + ", okara.dev/templates get list watch",
+		instances: "okara.dev/approvals create, okara.dev/instances get list watch, okara.dev/instances get list watch create update patch delete abandon, okara.dev/modulekinds get list watch" + ", okara.dev/templates get list watch",
 		s.tenants: everywhere, s.system: everywhere,
 	} {
 		r := must.Get(set.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{
