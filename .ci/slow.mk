@@ -49,7 +49,8 @@ newest: tools # the newest releases of the tools, run by hand before a release
 interop-kube: build $(TOFU) # ten minutes of builds at first
 	$(MAKE) -C operator etcd kube-apiserver controllers
 	cd operator && $(OPERATOR) && \
-		OKARA_TEST_TOFU="$(CURDIR)/$(TOFU)" go test -count=1 -p 1 -timeout 30m ./internal/rig ./internal/pages
+		OKARA_TEST_TOFU="$(CURDIR)/$(TOFU)" go test -count=1 -p 1 -timeout 30m ./internal/rig ./internal/pages && \
+		OKARA_TEST_TOFU="$(CURDIR)/$(TOFU)" go test -count=1 -run TestInstancesEnd ./internal/chart
 core-alone: tools # the tests of the core, in a tree without the folder instances
 	OKARA_TEST_CORE=1 go test -count=1 -timeout 2h -run TestCoreAlone -v ./internal/repotest
 mutants: $(REG) # one guard after another is taken from the lock, the sandbox of runs and the machine of instances; then a million random steps of it and of publishers

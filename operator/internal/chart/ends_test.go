@@ -278,7 +278,7 @@ func TestInstancesEnd(t *testing.T) {
 	rig.Install(t, cluster.Admin(t)) // for other tests
 }
 
-// uninstall runs the page's commands; no controller empties namespaces here.
+// uninstall runs the page's commands; where no controller empties namespaces, these are not deleted.
 func (r *runs) uninstall() {
 	r.t.Helper()
 	ctx, home := r.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: instances}}
@@ -315,6 +315,7 @@ func (r *runs) uninstall() {
 			})
 		case strings.HasPrefix(line, "kubectl delete namespace "):
 			r.must(r.admin.Delete(ctx, home, client.DryRunAll))
+			r.t.Run("namespaces", func(t *testing.T) { r.endNamespaces(t, home) })
 		case strings.HasPrefix(line, "kubectl delete "):
 			for resource := range strings.SplitSeq(words[2], ",") {
 				r.deleteAll(resource)
@@ -325,6 +326,18 @@ func (r *runs) uninstall() {
 		did++
 	}
 	must.Equal(r.t, "commands of the page were run", did, 9)
+}
+
+// endNamespaces deletes the namespaces of okara, which a controller empties: make interop-kube has it.
+func (r *runs) endNamespaces(t *testing.T, home *corev1.Namespace) {
+	cluster.With(t, rig.Manager)
+	for _, o := range []client.Object{home, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.system}}} {
+		r.must(r.admin.Delete(t.Context(), o))
+		r.until(o.GetName()+" is gone", func() (bool, any) {
+			err := r.admin.Get(t.Context(), client.ObjectKeyFromObject(o), o)
+			return apierrors.IsNotFound(err), []any{err, o}
+		})
+	}
 }
 
 func isSeparator(c rune) bool { return unicode.IsSpace(c) || c == ',' }
