@@ -4,9 +4,9 @@
 // outputs, providers, resources, calls of other modules, readme and licence.
 //
 // A [Module] presents the configuration in a package in the form that terraform-config-inspect
-// supports. That library reads modules that do not validate, and it reads only .tf files, so x.tofu
-// appears as x.tf and hides an x.tf beside it, as in OpenTofu. Input that the library evaluates or
-// recurses over is bounded first, by package syntax.
+// supports, which reads modules that do not validate. In OpenTofu x.tofu hides x.tf, and Terraform
+// reads no x.tofu; a directory with such files is read as both do. Input that the library evaluates
+// or recurses over is bounded first, by package syntax.
 //
 // [Module.Describe] creates the description that is stored beside a module, and [EncodeDescription]
 // shortens it to a size that registries accept. [RequiredProviders] returns the providers that a

@@ -88,7 +88,12 @@ func (s *scope) readFiles() {
 	if s.of != nil {
 		return
 	}
-	s.of, s.known = map[string]hcl.Expression{}, map[string]cty.Value{}
+	s.of, s.known = s.view.values[s.dir], map[string]cty.Value{}
+	if s.of != nil { // called a second time
+		return
+	}
+	s.of = map[string]hcl.Expression{}
+	s.view.values[s.dir] = s.of
 	keep := func(prefix string, all hcl.Attributes) {
 		for name, a := range all {
 			s.of[prefix+name] = a.Expr

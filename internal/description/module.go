@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/terraform-config-inspect/tfconfig"
 
 	"github.com/seed-141914ff/okara/internal/archive"
@@ -29,16 +30,17 @@ var (
 // Module is the shipped configuration by directory.
 type Module struct {
 	tree      fs.FS
-	dirs      map[string][]string // directory -> names of its configuration, sorted
-	all       map[string]bool     // shipped paths
-	folders   map[string]*folder  // by directory
-	terraform bool                // folders are those of Terraform, which reads no .tofu files
+	dirs      map[string][]string                  // directory -> names of its configuration, sorted
+	all       map[string]bool                      // shipped paths
+	folders   map[string]*folder                   // by directory
+	values    map[string]map[string]hcl.Expression // of scopes, by directory
+	terraform bool                                 // folders are those of Terraform, which reads no .tofu files
 }
 
 // NewModule reads the configuration of a tree. A file that exceeds a bound of [syntax] is an
 // error; one that is too large, or invalid JSON, is a problem of the description.
 func NewModule(tree fs.FS, t *archive.Tree) (*Module, error) {
-	v := &Module{tree: tree, dirs: map[string][]string{}, all: map[string]bool{}, folders: map[string]*folder{}}
+	v := &Module{tree: tree, dirs: map[string][]string{}, all: map[string]bool{}, folders: map[string]*folder{}, values: map[string]map[string]hcl.Expression{}}
 	for _, f := range t.Files {
 		v.all[f.Path] = true
 		if IsConfiguration(f.Path) {
