@@ -3,7 +3,7 @@
 CHAOS   ?= 30m
 BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' cmd instances internal statebackend | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
-.PHONY: examples demo-instances demo-kube scale-kube chaos-kube bench bench-once bench-long fuzz interop interop-kube newest core-alone mutants year vuln models screenshots recording release-check
+.PHONY: examples demo-instances demo-kube scale-kube chaos-kube bench bench-once bench-long fuzz interop interop-kube newest core-alone mutants year vuln models screenshots recording release-check container-check
 examples: tools # each folder of examples in a copy, and the scripts of its CI files
 	cd operator && $(OPERATOR)
 	cd internal/e2e && go test -vet=off -count=1 -v -run 'TestExamples$$|TestCI$$' .
@@ -74,4 +74,7 @@ screenshots: # of a fixture whose clock stands still; no test compares them
 recording: build $(TOFU) $(TIME) # the demo as the moving picture of the README
 	cd internal/e2e && go run ./record ../../testdata/demo/demo.sh ../../docs/demo.svg
 release-check: tools $(PACKING) # what a release is made of, built twice and compared; half an hour at first
-	.ci/release-check $(PACKING)
+	$(MAKE) -C operator helm
+	.ci/release-check $(PACKING) $$(echo $(CACHE)/kube/helm/*/helm)
+container-check: build image # by podman and Docker Compose of Debian, as root: the image, and deploy/compose
+	.ci/container-check $(REG) $(TOFU)
