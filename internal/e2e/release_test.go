@@ -154,7 +154,7 @@ func installs(t *testing.T, s tools, folder string) {
 	t.Cleanup(server.Close)
 	cmd := exec.Command("sh", filepath.Join(s.root, "install.sh"))
 	cmd.Env = append(os.Environ(), "OKARA_RELEASES="+server.URL, "OKARA_VERSION="+version, "OKARA_BIN="+t.TempDir(), "OKARA_RELEASE_KEY="+filepath.Join(folder, "key.pub"))
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "okara ") {
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "\nokara "+version+" ") {
 		t.Errorf("%v, %s", err, out)
 	}
 }
