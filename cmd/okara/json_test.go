@@ -162,6 +162,7 @@ func jsonSuccesses(t *testing.T) map[string]bool {
 	mustWrite(t, filepath.Join(packages, "registry.opentofu.org", "acme", "dns", zip), b)
 	empty := t.TempDir()
 	mustWrite(t, filepath.Join(empty, "main.tf"), []byte("locals {}\n"))
+	mustWrite(t, filepath.Join(empty, ".terraform.lock.hcl"), nil)
 	names := strings.NewReplacer("DIR/", dir+"/", "ROOT", root, "RELEASE", release, "PACKAGES", packages, "EMPTYROOT", empty, "STATE", newFile(t, "state", stateText("a", 2)),
 		"SBOM", newFile(t, "sbom.json", `{"spdxVersion":"SPDX-2.3","name":"vpc"}`), "DEPOT", newFile(t, "depot.hcl", ""),
 		"TEMPLATE", newFile(t, "template.hcl", "template \"sandbox/vpc\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n}\n"))
