@@ -63,7 +63,7 @@ func TestLanguage(t *testing.T) {
 		}
 	}
 	newest := regexp.MustCompile(`(?m)^(\| .* \|).*\| (yes|–) \| (yes|–) \| (yes|–) \|[^|]*\|$`) // what the tools accept
-	for _, row := range strings.Split(page, "\n") {
+	for row := range strings.SplitSeq(page, "\n") {
 		cells := newest.FindStringSubmatch(row)
 		if cells == nil {
 			continue
