@@ -28,7 +28,7 @@ func ParseVersion(s string) (Version, error) {
 		}
 		return Version{}, syntaxError("version", s, "not a semantic version such as 1.2.3 or 1.2.3-rc.1")
 	case isTooHigh(trimmed):
-		return Version{}, syntaxError("version", s, "number above %d, the maximum of OpenTofu and Terraform", math.MaxInt64)
+		return Version{}, syntaxError("version", s, "number above %d, the maximum of OpenTofu and Terraform", int64(math.MaxInt64))
 	case len(trimmed) > maxTag:
 		return Version{}, syntaxError("version", s, "%d characters; a tag has at most %d", len(trimmed), maxTag)
 	}
