@@ -203,3 +203,16 @@ func FuzzVersionTag(f *testing.F) {
 		}
 	})
 }
+
+// TestConstraintNormal holds what OpenTofu 1.12.6 writes into a lock file, and refuses to read otherwise.
+func TestConstraintNormal(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "1": "1.0.0", "=1.2": "1.2.0", ">= 6.28": ">= 6.28.0", "~> 1": "~> 1.0", "~>1.2": "~> 1.2", "~> 1.2.3": "~> 1.2.3", "~> 1.0.0": "~> 1.0.0", "!= 1.5, >=1, < 2": ">= 1.0.0, != 1.5.0, < 2.0.0",
+		"<= 5, >= 4.40, >= 4.40.0, >= 10.0": ">= 4.40.0, <= 5.0.0, >= 10.0.0", "< 2.0.0, > 2.0, ~> 2.0, 2.0.0": "> 2.0.0, 2.0.0, ~> 2.0, < 2.0.0", ">= 1.0.0-beta.2": ">= 1.0.0-beta.2",
+	} {
+		c, err := addr.ParseConstraint(text)
+		if got := c.Normal(); err != nil || got != want {
+			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
@@ -108,8 +109,10 @@ func (s *scope) readFiles() {
 			attributes, _ := b.Body.JustAttributes()
 			switch b.Type {
 			case "variable":
-				if a := attributes["default"]; a != nil {
-					s.of["default."+b.Labels[0]] = a.Expr
+				for _, name := range []string{"default", "type"} {
+					if a := attributes[name]; a != nil {
+						s.of[name+"."+b.Labels[0]] = a.Expr
+					}
 				}
 			case "locals":
 				keep("local.", attributes)
@@ -199,7 +202,26 @@ func (s *scope) valueOf(root, name string) cty.Value {
 		from, e = s, s.of["default."+name]
 	}
 	value := from.computeValue(e)
+	if kind := s.of["type."+name]; root == "var" && kind != nil && value != cty.NilVal {
+		value = asType(value, kind)
+	}
 	s.known[key] = value
+	return value
+}
+
+// asType returns a value as a variable of a type has it; cty.NilVal: it cannot be one.
+func asType(value cty.Value, kind hcl.Expression) cty.Value {
+	want, defaults, diags := typeexpr.TypeConstraintWithDefaults(kind)
+	if diags.HasErrors() {
+		return cty.NilVal
+	}
+	if defaults != nil && !value.IsNull() {
+		value = defaults.Apply(value)
+	}
+	value, err := convert.Convert(value, want)
+	if err != nil {
+		return cty.NilVal
+	}
 	return value
 }
 

@@ -322,9 +322,21 @@ func addressIn(b *hcl.Block, argument string) (names []string, whole bool) {
 	if !ok {
 		return nil, false
 	}
-	steps, diags := hcl.AbsTraversalForExpr(a.Expr)
-	if all := a.Expr.Variables(); diags.HasErrors() && len(all) > 0 {
-		steps = all[0] // x.y[each.key]
+	return namesIn(a.Expr)
+}
+
+func namesIn(e hcl.Expression) (names []string, whole bool) {
+	var steps hcl.Traversal
+	switch e := e.(type) {
+	case *hclsyntax.IndexExpr: // x.y[each.key]
+		names, _ = namesIn(e.Collection)
+	case *hclsyntax.RelativeTraversalExpr: // x.y[each.key].z
+		names, _ = namesIn(e.Source)
+		steps = e.Traversal
+	default:
+		var diags hcl.Diagnostics
+		steps, diags = hcl.AbsTraversalForExpr(e)
+		whole = !diags.HasErrors()
 	}
 	for _, s := range steps {
 		switch s := s.(type) {
@@ -334,7 +346,7 @@ func addressIn(b *hcl.Block, argument string) (names []string, whole bool) {
 			names = append(names, s.Name)
 		}
 	}
-	return names, !diags.HasErrors() && len(names) == len(steps)
+	return names, whole && len(names) == len(steps)
 }
 
 // noteTool notes what OpenTofu 1.12 or Terraform 1.16 refuses.

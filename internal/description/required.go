@@ -52,7 +52,7 @@ func RequiredProviders(tree fs.FS, root, defaultHost string) (r Requirements, er
 			return err
 		case e.IsDir() && name != "." && strings.HasPrefix(path.Base(name), "."):
 			return fs.SkipDir
-		case e.Type().IsRegular() && IsConfiguration(name):
+		case isFile(tree, name, e) && IsConfiguration(name):
 			files.Files = append(files.Files, archive.File{Path: name})
 		}
 		return nil
@@ -84,6 +84,15 @@ func RequiredProviders(tree fs.FS, root, defaultHost string) (r Requirements, er
 	}
 	r.Providers, err = w.sortedProviders()
 	return r, err
+}
+
+// isFile reports whether an entry is a file, or a link to one, which the tools follow.
+func isFile(tree fs.FS, name string, e fs.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return e.Type().IsRegular()
+	}
+	info, err := fs.Stat(tree, name)
+	return err == nil && info.Mode().IsRegular()
 }
 
 type requirements struct {
@@ -139,7 +148,7 @@ func (v *Module) addFolder(dir string) error {
 	}
 	entries, _ := fs.ReadDir(v.tree, dir) // load reports that there is none
 	for _, e := range entries {
-		if e.Type().IsRegular() && IsConfiguration(e.Name()) {
+		if isFile(v.tree, path.Join(dir, e.Name()), e) && IsConfiguration(e.Name()) {
 			v.dirs[dir] = append(v.dirs[dir], e.Name())
 		}
 	}
@@ -268,7 +277,11 @@ func (w *requirements) add(name string, r *tfconfig.ProviderRequirement, dir str
 	if (artifact.DescribedProvider{Name: name, Source: r.Source}).BuiltIn() {
 		return nil
 	}
-	p, err := addr.ParseProvider(cmp.Or(r.Source, "hashicorp/"+name))
+	source := cmp.Or(r.Source, name)
+	if !strings.Contains(source, "/") {
+		source = "hashicorp/" + source
+	}
+	p, err := addr.ParseProvider(source)
 	if err != nil {
 		return fmt.Errorf("%s: provider %q: %w", w.fileInTree(dir), name, err)
 	}
@@ -278,25 +291,8 @@ func (w *requirements) add(name string, r *tfconfig.ProviderRequirement, dir str
 		have = &RequiredProvider{Address: p, Where: w.fileInTree(dir)}
 		w.found[p] = have
 	}
-	texts := strings.Split(have.Text, ", ")
-	for _, c := range r.VersionConstraints {
-		for part := range strings.SplitSeq(c, ",") {
-			texts = append(texts, spaceConstraint(strings.TrimSpace(part)))
-		}
-	}
-	texts = slices.DeleteFunc(texts, func(s string) bool { return s == "" })
-	slices.Sort(texts)
-	have.Text = strings.Join(slices.Compact(texts), ", ")
+	have.Text = strings.Join(slices.DeleteFunc(append([]string{have.Text}, r.VersionConstraints...), func(s string) bool { return strings.TrimSpace(s) == "" }), ", ")
 	return nil
-}
-
-// spaceConstraint formats one constraint as the clients do in lock files, ">=1.0" as ">= 1.0".
-func spaceConstraint(c string) string {
-	version := strings.TrimLeft(c, "<>=!~ ")
-	if op := strings.TrimSpace(strings.TrimSuffix(c, version)); op != "" && op != "=" {
-		return op + " " + version
-	}
-	return version
 }
 
 func (w *requirements) sortedProviders() ([]RequiredProvider, error) {
@@ -307,6 +303,7 @@ func (w *requirements) sortedProviders() ([]RequiredProvider, error) {
 			return nil, fmt.Errorf("%s: provider %s: %w", r.Where, r.Address, err)
 		}
 		r.Versions = c
+		r.Text = c.Normal()
 		out = append(out, *r)
 	}
 	slices.SortFunc(out, func(a, b RequiredProvider) int { return strings.Compare(a.Address.String(), b.Address.String()) })

@@ -56,7 +56,7 @@ resource "random_id" "x" { byte_length = 4 }
 		`registry.opentofu.org/hashicorp/cloud "" .`,
 		`registry.opentofu.org/hashicorp/http "" .`,
 		`registry.opentofu.org/hashicorp/random "" child`,
-		`registry.opentofu.org/hashicorp/time "!= 0.14.1, >= 0.14, ~> 0.14" .`,
+		`registry.opentofu.org/hashicorp/time ">= 0.14.0, ~> 0.14, != 0.14.1" .`,
 		`registry.opentofu.org/hashicorp/vault "" .`,
 	}
 	must.Match(t, "value", lines, want)
@@ -101,6 +101,9 @@ func TestRequiredProvidersOfDynamicSources(t *testing.T) {
 		{"a local value of itself", `local.a`, "locals {\n a = local.b\n b = local.a\n}", "", []string{fmt.Sprintf(unknown, "${local.a}")}},
 		{"an attribute", `"./kinds/${var.cfg.kind}"`, "variable \"cfg\" {\n default = {kind = \"dns\"}\n}", "", []string{provider("dns"), fmt.Sprintf(chosen, "dns")}},
 		{"an index", `"./kinds/${local.kinds[var.env]}"`, "variable \"env\" {\n default = \"prod\"\n}\nlocals {\n kinds = {prod = \"tls\"}\n}", "", []string{provider("tls"), fmt.Sprintf(chosen, "tls")}},
+		{"a default of an attribute", `"./kinds/${merge({kind = "dns"}, var.cfg).kind}"`, "variable \"cfg\" {\n type = object({ kind = optional(string, \"tls\") })\n default = {}\n}", "", []string{provider("tls"), fmt.Sprintf(chosen, "tls")}},
+		{"a value of another type", `"./kinds/${local.kinds[tostring(var.tls)]}"`, "variable \"tls\" {\n type = bool\n}\nlocals {\n kinds = {true = \"tls\"}\n}", `tls = "true"`, []string{provider("tls"), fmt.Sprintf(chosen, "tls")}},
+		{"a value that does not fit", `"./kinds/${var.kind}"`, "variable \"kind\" {\n type = number\n default = \"tls\"\n}", "", []string{fmt.Sprintf(unknown, "./kinds/${var.kind}")}},
 		{"a value that is too long", `"./kinds/${local.b}"`, "locals {\n a = \"" + strings.Repeat("x", 4000) + "\"\n b = \"${local.a}${local.a}\"\n}", "", []string{fmt.Sprintf(unknown, "./kinds/${local.b}")}},
 		{"outside", `"../kinds"`, "", "", []string{`main.tf:1: module "m" uses ../kinds, which is outside the folder: the providers that it needs are unknown`}},
 	}
@@ -131,6 +134,8 @@ func TestRequiredProvidersOf(t *testing.T) {
 		{"an import without a resource", map[string]string{"main.tf": "import {\n to = random_pet.p[each.key]\n for_each = {}\n id = \"x\"\n}"}, "random", "random"},
 		{"an import of a provider", map[string]string{"main.tf.json": `{"import": [{"to": "random_pet.p", "id": "x", "provider": "dns.a"}]}`}, "dns", "dns"},
 		{"an import into a module", map[string]string{"main.tf": "import {\n to = module.c[\"a\"].time_static.z\n id = \"x\"\n}"}, "time", ""},
+		{"an import into a module with a key", map[string]string{"main.tf": "import {\n for_each = {}\n to = module.x[each.key].random_pet.p\n id = \"x\"\n}"}, "random", ""},
+		{"a type as source", map[string]string{"main.tf": "terraform {\n required_providers {\n r = {\n source = \"random\"\n }\n }\n}"}, "random", "random"},
 		{"an import of a resource", map[string]string{"main.tf": "resource \"google_a\" \"a\" {\n provider = beta\n}\nimport {\n to = google_a.a\n id = \"x\"\n}"}, "beta google", "beta"},
 		{"modules of tests", map[string]string{"main.tf": "", "a.tftest.hcl": "run \"a\" {\n module {\n  source = \"./a\"\n }\n}", "tests/b.tofutest.hcl": "run \"b\" {\n module {\n  source = \"./b\"\n }\n}", "a/main.tf": `data "tls_a" "a" {}`, "b/main.tf": `data "dns_a" "a" {}`}, "dns tls", "tls"},
 		{"a test of OpenTofu beside one of Terraform", map[string]string{"main.tf": "", "a.tftest.json": `{"run": {"a": {"module": {"source": "./a"}}}}`, "a.tofutest.json": `{}`, "a/main.tf": `data "tls_a" "a" {}`}, "", "tls"},
