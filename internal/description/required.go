@@ -200,16 +200,21 @@ func (w *requirements) addNote(to *[]string, format string, args ...any) {
 	}
 }
 
-// addImports adds the providers of import blocks. Terraform does not look at one of a resource that is
-// declared, or in a module.
+// addImports adds the providers of import blocks, of modules too as in Terraform 1.16. Terraform does
+// not look at one of a resource that is declared, or in a module.
 func (w *requirements) addImports() error {
-	f := w.view.folderAt(".")
-	for to, name := range f.imports {
-		if _, ok := f.uses["resource."+to]; w.view.terraform && (ok || strings.HasPrefix(to, "module.")) {
+	for dir := range w.seen {
+		f := w.view.folderAt(dir)
+		if f == nil || dir != "." && !w.view.terraform {
 			continue
 		}
-		if err := w.add(name, f.module.RequiredProviders[name], "."); err != nil {
-			return err
+		for to, name := range f.imports {
+			if _, ok := f.uses["resource."+to]; w.view.terraform && (ok || strings.HasPrefix(to, "module.")) {
+				continue
+			}
+			if err := w.add(name, f.module.RequiredProviders[name], dir); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -135,6 +135,7 @@ func TestRequiredProvidersOf(t *testing.T) {
 		{"an import of a provider", map[string]string{"main.tf.json": `{"import": [{"to": "random_pet.p", "id": "x", "provider": "dns.a"}]}`}, "dns", "dns"},
 		{"an import into a module", map[string]string{"main.tf": "import {\n to = module.c[\"a\"].time_static.z\n id = \"x\"\n}"}, "time", ""},
 		{"an import into a module with a key", map[string]string{"main.tf": "import {\n for_each = {}\n to = module.x[each.key].random_pet.p\n id = \"x\"\n}"}, "random", ""},
+		{"an import in a module", map[string]string{"main.tf": "module \"m\" {\n source = \"./m\"\n version = null\n}", "m/main.tf": "import {\n to = random_pet.p\n id = \"x\"\n}"}, "", "random"},
 		{"a type as source", map[string]string{"main.tf": "terraform {\n required_providers {\n r = {\n source = \"random\"\n }\n }\n}"}, "random", "random"},
 		{"an import of a resource", map[string]string{"main.tf": "resource \"google_a\" \"a\" {\n provider = beta\n}\nimport {\n to = google_a.a\n id = \"x\"\n}"}, "beta google", "beta"},
 		{"modules of tests", map[string]string{"main.tf": "", "a.tftest.hcl": "run \"a\" {\n module {\n  source = \"./a\"\n }\n}", "tests/b.tofutest.hcl": "run \"b\" {\n module {\n  source = \"./b\"\n }\n}", "a/main.tf": `data "tls_a" "a" {}`, "b/main.tf": `data "dns_a" "a" {}`}, "dns tls", "tls"},
