@@ -202,8 +202,8 @@ func (f *folder) inspect(dir string, files []parsedFile) {
 		if p.File != nil {
 			diags = append(diags, slices.DeleteFunc(tfconfig.LoadModuleFromFile(p.File, into), func(d *hcl.Diagnostic) bool {
 				// It does not know that OpenTofu 1.9 chooses between configurations: aws.by[each.key], nor that null is no value.
-				at := d.Subject.SliceBytes(p.Bytes)
-				return d.Summary == "Invalid provider reference" && bytes.ContainsRune(at, '[') || d.Summary == "Unsuitable value type" && string(at) == "null"
+				return d.Summary == "Invalid provider reference" && bytes.ContainsRune(d.Subject.SliceBytes(p.Bytes), '[') ||
+					d.Summary == "Unsuitable value type" && d.Subject != nil && string(d.Subject.SliceBytes(p.Bytes)) == "null"
 			})...)
 		}
 		if p.content != nil && p.override {
