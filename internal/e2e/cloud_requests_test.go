@@ -136,9 +136,9 @@ func (w *watched) anew() {
 	w.asked.take()
 }
 
-// states returns requests to the registry since the last call, without the queue's.
+// states returns requests to the registry since the last call, without the queue's and, each half minute, the search's.
 func (w *watched) states() []string {
-	return slices.DeleteFunc(w.asked.take(), func(sent string) bool { return strings.Contains(sent, " /v2/queue/") })
+	return slices.DeleteFunc(w.asked.take(), regexp.MustCompile(` /v2/(queue|catalog)/`).MatchString)
 }
 
 // wants runs commands in a folder, and checks the requests of each.
