@@ -154,7 +154,7 @@ func (w *watched) wants(folder string, commands ...cloudCommand) {
 		}
 		asked := w.states()
 		if slices.ContainsFunc(asked, func(s string) bool { return strings.HasPrefix(s, "PUT ") }) {
-			most += 2 // beside the command: a list and the new version, for the index of what states use
+			most += 3 // for the index of what states use: a list, the new version, and that of the command before if it is late
 		}
 		w.t.Logf("%s: %v: %d requests at the registry", folder, cmd.args, len(asked))
 		if len(asked) > most {
