@@ -212,7 +212,7 @@ func (s *scope) valueOf(root, name string) cty.Value {
 // asType returns a value as a variable of a type has it; cty.NilVal: it cannot be one.
 func asType(value cty.Value, kind hcl.Expression) cty.Value {
 	want, defaults, diags := typeexpr.TypeConstraintWithDefaults(kind)
-	if diags.HasErrors() {
+	if at := kind.Range(); diags.HasErrors() || at.End.Byte-at.Start.Byte > maxCondition { // its defaults are repeated
 		return cty.NilVal
 	}
 	if defaults != nil && !value.IsNull() {

@@ -203,7 +203,7 @@ func (w *requirements) addNote(to *[]string, format string, args ...any) {
 // addImports adds the providers of import blocks, of modules too as in Terraform 1.16. Terraform does
 // not look at one of a resource that is declared, or in a module.
 func (w *requirements) addImports() error {
-	for dir := range w.seen {
+	for _, dir := range slices.Sorted(maps.Keys(w.seen)) {
 		f := w.view.folderAt(dir)
 		if f == nil || dir != "." && !w.view.terraform {
 			continue
