@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/instances/settings"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/service"
@@ -55,7 +56,7 @@ func (e *Extension) checkRuns(t *server.TFE) error {
 	}
 	refused := func(format string, args ...any) error { return syntax.WrongAt(t.Range, fmt.Errorf(format, args...)) }
 	switch in := e.blocks.Instances; {
-	case t.Runs != settings.LocalExecutor:
+	case t.Runs != template.ExecutorLocal:
 		return refused("runs = %q: this server has only the local executor", t.Runs)
 	case in == nil:
 		return refused("runs of the tools require an instances block\nhint: add instances {} and executor \"local\" {}")
@@ -65,7 +66,7 @@ func (e *Extension) checkRuns(t *server.TFE) error {
 		return refused("a server with role = \"runner\" does not serve tfe.v2\nhint: remove runs here; it belongs on servers with role = \"all\"")
 	}
 	for _, x := range e.blocks.Executors {
-		if x.Name == settings.LocalExecutor && x.Isolation == sandbox.ModeNone {
+		if x.Name == template.ExecutorLocal && x.Isolation == sandbox.ModeNone {
 			return syntax.WrongAt(x.Range, errors.New("with isolation = \"none\" any user who may run plans here could read the keys of this server and the data of other runs\n"+
 				"hint: use isolation = \"sandbox\", \"user\" or \"wrap\", or omit runs in the tfe block"))
 		}

@@ -192,7 +192,7 @@ func (l *platform) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 		Defaults: template.Defaults{TTL: l.o.TTL, Connection: l.o.Connection}, Known: l.knownNames(), Tool: l.executor.Tool(),
 	})
 	l.driver = driver.New(driver.Options{
-		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executors: map[string]run.Executor{settings.LocalExecutor: l.executor},
+		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executors: map[string]run.Executor{template.ExecutorLocal: l.executor},
 		Templates: l.templates, Client: l.base.Client, Layout: l.base.Layout, Sealer: l.base.Env.States.Sealer, Ledger: l.ledgerRepository,
 		Concurrency: l.o.Runs, Limits: run.Limits{Memory: l.o.Executor.Memory.Value(), Scratch: l.o.Executor.Scratch.Value()}, Config: l.o.Config, RunID: runID, Queue: l.queue, Metrics: l.metrics, Logger: l.log, Audit: l.base.Audit,
 	})

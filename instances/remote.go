@@ -21,7 +21,6 @@ import (
 	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
-	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -60,7 +59,7 @@ var remoteName = text.Pattern(`^[A-Za-z0-9_.-]{1,90}$`)
 
 func (r *remoteRuns) organizationTemplate(organization string) (*template.Template, string, error) {
 	t := &template.Template{
-		Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: settings.LocalExecutor,
+		Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: template.ExecutorLocal,
 		Timeout: r.l.base.Settings.Cloud.TFE.RunTimeout.Value(), Credentials: r.given[organization], RequireLock: r.required[organization],
 	}
 	digest, err := t.Digest()

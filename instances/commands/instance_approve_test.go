@@ -100,7 +100,7 @@ func startLeader(t *testing.T, host string) (stop func()) {
 			t.Fatal("nobody leads: ", l.Status().Refused)
 		}
 	}
-	must.Get(l.Do(t.Context(), lifecycle.Command{Event: lifecycle.Pause{Template: "lab/vpc", Reason: "x"}}))(t)
+	must.Get(l.Do(t.Context(), lifecycle.Command{Event: lifecycle.PauseTemplate{Template: "lab/vpc", Reason: "x"}}))(t)
 	return stop
 }
 

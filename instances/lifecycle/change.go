@@ -308,7 +308,7 @@ func destroyWithVersion(tx *tx, r *Record, e Update) (Answer, error) {
 }
 
 // applyTo stops new instances of a template, and the refilling of its pool.
-func (e Pause) applyTo(tx *tx) (Answer, error) {
+func (e PauseTemplate) applyTo(tx *tx) (Answer, error) {
 	if e.Template == "" {
 		return Answer{}, &template.FieldError{Path: "/template", Text: "a template is required"}
 	}
@@ -318,7 +318,7 @@ func (e Pause) applyTo(tx *tx) (Answer, error) {
 	return Answer{Status: 200}, nil
 }
 
-func (e Resume) applyTo(tx *tx) (Answer, error) {
+func (e ResumeTemplate) applyTo(tx *tx) (Answer, error) {
 	if tx.doc.Pools[e.Template] == nil {
 		return Answer{Status: 200}, nil
 	}

@@ -214,7 +214,7 @@ type Record struct {
 	Pending  *Pending `json:"pending,omitempty"`
 	Declined string   `json:"declined,omitempty"` // the automatic update that was not approved: see updateOf
 
-	Offer    *Gift          `json:"offer,omitempty"`   // to whom the owner offers it; nil: no offer
+	Offer    *Offer         `json:"offer,omitempty"`   // to whom the owner offers it; nil: no offer
 	Approved template.Owner `json:"approved,omitzero"` // owner for whom a launch or update was approved; zero: the present owner, or none
 
 	// Switch is set if the template has a schedule, once the instance was ready or available.

@@ -31,7 +31,7 @@ func allPhases(t *testing.T) *world {
 		w.reach(p)
 	}
 	w.must(anna, lifecycle.Transfer{ID: w.all(lifecycle.Ready)[0], To: user(ben)})
-	w.must(admin, lifecycle.Pause{Template: "a/b", Reason: "x"})
+	w.must(admin, lifecycle.PauseTemplate{Template: "a/b", Reason: "x"})
 	return w
 }
 
@@ -134,12 +134,12 @@ func TestCheck(t *testing.T) {
 		"attempts nameless": {lifecycle.Updating, func(r *lifecycle.Record) {
 			r.Run = &lifecycle.Run{N: 99, Kind: lifecycle.RunApply, StartedAt: epoch, Attempt: 1}
 		}},
-		"offer to its owner":      {lifecycle.Ready, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: user(anna)} }},
-		"offer to nobody":         {lifecycle.Ready, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: template.Owner{Issuer: anna.Issuer}} }},
-		"offer by nobody":         {lifecycle.Available, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: user(ben)} }},
-		"offer to another issuer": {lifecycle.Ready, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: template.Owner{Kind: "user", ID: "ben"}} }},
-		"offer of the destroyed":  {lifecycle.Destroyed, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: user(ben)} }},
-		"offer of what goes":      {lifecycle.Destroying, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: user(ben)} }},
+		"offer to its owner":      {lifecycle.Ready, func(r *lifecycle.Record) { r.Offer = &lifecycle.Offer{To: user(anna)} }},
+		"offer to nobody":         {lifecycle.Ready, func(r *lifecycle.Record) { r.Offer = &lifecycle.Offer{To: template.Owner{Issuer: anna.Issuer}} }},
+		"offer by nobody":         {lifecycle.Available, func(r *lifecycle.Record) { r.Offer = &lifecycle.Offer{To: user(ben)} }},
+		"offer to another issuer": {lifecycle.Ready, func(r *lifecycle.Record) { r.Offer = &lifecycle.Offer{To: template.Owner{Kind: "user", ID: "ben"}} }},
+		"offer of the destroyed":  {lifecycle.Destroyed, func(r *lifecycle.Record) { r.Offer = &lifecycle.Offer{To: user(ben)} }},
+		"offer of what goes":      {lifecycle.Destroying, func(r *lifecycle.Record) { r.Offer = &lifecycle.Offer{To: user(ben)} }},
 		"attempts other plan":     {lifecycle.Planned, func(r *lifecycle.Record) { r.Run.Approved = "sha256:other" }},
 	} {
 		w := newWorld(t)

@@ -185,7 +185,7 @@ func TestApprovedForAnotherOwner(t *testing.T) {
 }
 
 // A change that waits for approval is dropped when the instance gets a new owner.
-func TestPendingOfGift(t *testing.T) {
+func TestPendingOfOffer(t *testing.T) {
 	w := newWorld(t)
 	id := w.approved(requested())
 	w.must(anna, lifecycle.Update{ID: id, Parameters: sized(`"large"`)})

@@ -181,9 +181,9 @@ type (
 		ID   string
 		Stop bool
 	}
-	// Pause and Resume stop and allow new instances of a template.
-	Pause  struct{ Template, Reason string }
-	Resume struct{ Template string }
+	// PauseTemplate and ResumeTemplate stop and allow new instances of a template.
+	PauseTemplate  struct{ Template, Reason string }
+	ResumeTemplate struct{ Template string }
 	// AcceptClock lets expiry continue.
 	AcceptClock struct{}
 )

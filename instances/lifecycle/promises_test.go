@@ -134,7 +134,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		}
 		d.Requests[fmt.Sprintf("%04d", n)] = &lifecycle.Request{Caller: caller, Status: 200, At: epoch.Add(time.Duration(n) * time.Millisecond)}
 	}
-	c := lifecycle.Command{Event: lifecycle.Resume{Template: "a/b"}, Actor: admin, Key: "new", Caller: "third"}
+	c := lifecycle.Command{Event: lifecycle.ResumeTemplate{Template: "a/b"}, Actor: admin, Key: "new", Caller: "third"}
 	after, _, _, err := m.Step(d, c, epoch.Add(time.Minute))
 	if err != nil || len(after.Requests) != 2000 || after.Requests["0010"] != nil || after.Requests["0000"] == nil || after.Requests["new"] == nil {
 		t.Errorf("%v: %d are kept", err, len(after.Requests))

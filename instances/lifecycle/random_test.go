@@ -227,7 +227,7 @@ func (c *chaos) event() lifecycle.Event {
 		return lifecycle.Fill{Name: t.Name}
 	case 19:
 		return []lifecycle.Event{
-			lifecycle.Pause{Template: t.Name}, lifecycle.Resume{Template: t.Name}, lifecycle.Resume{Template: t.Name},
+			lifecycle.PauseTemplate{Template: t.Name}, lifecycle.ResumeTemplate{Template: t.Name}, lifecycle.ResumeTemplate{Template: t.Name},
 			lifecycle.ClockHeld{Reason: "clocks"}, lifecycle.ClockHeld{}, lifecycle.AcceptClock{}, lifecycle.Fill{Name: t.Name, Invalid: "no module"},
 		}[c.r.IntN(7)]
 	case 20:

@@ -62,9 +62,9 @@ func rowsOfBegin() map[string]func(*world) {
 		},
 		"1 switched off": func(w *world) {
 			w.refused(anna, creation(anna, with(func(t *template.Template) { t.Enabled = false })), lifecycle.ErrPaused, "")
-			w.must(admin, lifecycle.Pause{Template: "sandbox/vpc", Reason: "a new one comes"})
+			w.must(admin, lifecycle.PauseTemplate{Template: "sandbox/vpc", Reason: "a new one comes"})
 			w.refused(anna, creation(anna, plain()), lifecycle.ErrPaused, "template sandbox/vpc is paused: a new one comes")
-			w.must(admin, lifecycle.Resume{Template: "sandbox/vpc"})
+			w.must(admin, lifecycle.ResumeTemplate{Template: "sandbox/vpc"})
 			w.must(anna, creation(anna, plain()))
 		},
 		"1 owner of another kind": func(w *world) {

@@ -122,7 +122,7 @@ func (w *world) reach(p lifecycle.Phase) string {
 // Shows: platform-mistakes 13
 func TestRows(t *testing.T) {
 	rows := map[string]func(*world){}
-	for _, part := range []map[string]func(*world){rowsOfBegin(), rowsOfEnd(), rowsOfRest(), rowsOfGift(), rowsOfSwitch()} {
+	for _, part := range []map[string]func(*world){rowsOfBegin(), rowsOfEnd(), rowsOfRest(), rowsOfOffer(), rowsOfSwitch()} {
 		maps.Copy(rows, part)
 	}
 	for name, row := range rows {

@@ -140,7 +140,7 @@ func pauseTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 	if err != nil {
 		return err
 	}
-	return changeTemplate(s, w, r, a, "pause", lifecycle.Pause{Template: r.at, Reason: body.Reason})
+	return changeTemplate(s, w, r, a, "pause", lifecycle.PauseTemplate{Template: r.at, Reason: body.Reason})
 }
 
 func resumeTemplate(s *server, w http.ResponseWriter, r call[string]) error {
@@ -148,7 +148,7 @@ func resumeTemplate(s *server, w http.ResponseWriter, r call[string]) error {
 	if err != nil {
 		return err
 	}
-	return changeTemplate(s, w, r, a, "resume", lifecycle.Resume{Template: r.at})
+	return changeTemplate(s, w, r, a, "resume", lifecycle.ResumeTemplate{Template: r.at})
 }
 
 func changeTemplate(s *server, w http.ResponseWriter, r call[string], a ask, word string, e lifecycle.Event) error {
@@ -206,7 +206,7 @@ func findRecipient(r call[*lifecycle.Record], b api.Transfer) (template.Owner, e
 	return to, fieldError("/to", "%.80q has not used this portal since it started: ask them to log in, or ask an administrator", b.To)
 }
 
-func offerDoc(g *lifecycle.Gift) *api.Offer {
+func offerDoc(g *lifecycle.Offer) *api.Offer {
 	if g == nil {
 		return nil
 	}

@@ -126,7 +126,7 @@ type Notify struct {
 func (b *Block) checkRuns(o *Options, _ Beside) error {
 	for i, e := range b.Executors {
 		switch {
-		case e.Name != LocalExecutor:
+		case e.Name != template.ExecutorLocal:
 			return syntax.WrongAt(e.Range, fmt.Errorf("executor %q: this server supports only local; flux-terraform and flux-helm run on a cluster", e.Name))
 		case i > 0:
 			return syntax.WrongAt(e.Range, fmt.Errorf("executor %q appears twice", e.Name))

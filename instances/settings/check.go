@@ -33,9 +33,6 @@ const (
 	RoleRunner = "runner" // leads, and serves only forwarded requests
 )
 
-// LocalExecutor runs tofu on the machine of the leader.
-const LocalExecutor = "local"
-
 const (
 	defaultRuns = 4
 	maxRuns     = 64

@@ -63,7 +63,7 @@ func (t *Template) Limit() int {
 
 // Values of a template's attributes.
 const (
-	ExecutorLocal = "local"
+	ExecutorLocal = "local"     // runs the tool on the machine of the leader
 	ExecutorHelm  = "flux-helm" // for charts only; not available in okara serve
 
 	ApprovalNone    = "none"

@@ -19,7 +19,7 @@ import (
 // user's browser reaches, which tells in Origin and Sec-Fetch-Site; if the DNS of its site resolves
 // to this machine (rebinding), it can read answers too: then Host names that site.
 func (g *Guard) Screen(r *http.Request) error {
-	if err := g.screenName(r, g.rules.Load()); err != nil {
+	if err := g.screenName(r, g.policy.Load()); err != nil {
 		return err
 	}
 	if err := g.cross.Check(r); err != nil {
@@ -39,8 +39,8 @@ func ScreenOrigin(g *Guard, r *http.Request) error {
 }
 
 // screenName refuses requests to a Host that is no name of this server, if anonymous may write.
-func (g *Guard) screenName(r *http.Request, now *rules) error {
-	if now.names == nil || isOwnHost(r, now.names) {
+func (g *Guard) screenName(r *http.Request, p *activePolicy) error {
+	if p.names == nil || isOwnHost(r, p.names) {
 		return nil
 	}
 	g.logFor(r).Warn("request refused: unknown Host while anonymous callers may write", "host", r.Host)

@@ -15,11 +15,11 @@ import (
 )
 
 // credential returns the caller's own credential for the registry, on routes that accept one.
-func (g *Guard) credential(r *http.Request, now *rules, token string) (oci.Credential, bool, error) {
+func (g *Guard) credential(r *http.Request, p *activePolicy, token string) (oci.Credential, bool, error) {
 	if g.o.PassThrough == nil || !g.o.PassThrough(r) || token == "" || ownToken(token) {
 		return oci.Credential{}, false, nil
 	}
-	if _, ours := now.issuers.find(token); ours {
+	if _, ours := p.issuers.find(token); ours {
 		return oci.Credential{}, false, nil
 	}
 	c, err := parseCredential(token)

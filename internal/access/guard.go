@@ -78,18 +78,18 @@ func (p Policy) validate(l *Login) error {
 
 // Guard decides whether requests are allowed. It is safe for concurrent use.
 type Guard struct {
-	o     Options
-	log   *slog.Logger
-	now   func() time.Time
-	rules atomic.Pointer[rules]
-	spent spent // codes of logins
-	cross *http.CrossOriginProtection
+	o      Options
+	log    *slog.Logger
+	now    func() time.Time
+	policy atomic.Pointer[activePolicy]
+	spent  spent // codes of logins
+	cross  *http.CrossOriginProtection
 
 	failures failures // of changes
 }
 
-// rules holds everything that [Guard.Replace] replaces. Each decision loads it once.
-type rules struct {
+// activePolicy holds everything that [Guard.Replace] replaces. Each decision loads it once.
+type activePolicy struct {
 	Policy
 	issuers  *issuers
 	names    []string // accepted host names; nil: any
@@ -110,7 +110,7 @@ func New(o Options) (*Guard, error) {
 		return nil, err
 	}
 	g := &Guard{o: o, log: o.Logger, now: o.Now, cross: http.NewCrossOriginProtection(), spent: spent{until: map[string]time.Time{}}, failures: failures{all: map[[4]string]bool{}}}
-	g.rules.Store(&rules{Policy: o.Policy, issuers: issuers, names: ownNames(o.Policy, o.Names)})
+	g.policy.Store(&activePolicy{Policy: o.Policy, issuers: issuers, names: ownNames(o.Policy, o.Names)})
 	return g, nil
 }
 
@@ -119,11 +119,11 @@ func (g *Guard) Replace(p Policy) error {
 	if err := p.validate(g.o.Login); err != nil {
 		return err
 	}
-	issuers, err := g.rules.Load().issuers.withIssuers(p.Issuers)
+	issuers, err := g.policy.Load().issuers.withIssuers(p.Issuers)
 	if err != nil {
 		return err
 	}
-	g.rules.Store(&rules{Policy: p, issuers: issuers, names: ownNames(p, g.o.Names), replaced: true})
+	g.policy.Store(&activePolicy{Policy: p, issuers: issuers, names: ownNames(p, g.o.Names), replaced: true})
 	return nil
 }
 
@@ -233,23 +233,23 @@ func (g Grant) Former() []string { return g.groups }
 // Allow decides whether the caller has a right, and records it, before every lookup: a refusal
 // reveals nothing. An error is a [Refusal].
 func (g *Guard) Allow(r *http.Request, right rights.Right) (Grant, error) {
-	return g.allowRight(r, g.rules.Load(), right)
+	return g.allowRight(r, g.policy.Load(), right)
 }
 
 // AllowAll decides about several rights by the same policy, each as [Guard.Allow] does,
 // and stops at the first that is refused. The grant is that of the last right.
 func (g *Guard) AllowAll(r *http.Request, needed []rights.Right) (grant Grant, err error) {
-	now := g.rules.Load()
+	p := g.policy.Load()
 	for _, right := range needed {
-		if grant, err = g.allowRight(r, now, right); err != nil {
+		if grant, err = g.allowRight(r, p, right); err != nil {
 			return grant, err
 		}
 	}
 	return grant, nil
 }
 
-func (g *Guard) allowRight(r *http.Request, now *rules, right rights.Right) (Grant, error) {
-	c, err := g.knownCaller(r, now, right)
+func (g *Guard) allowRight(r *http.Request, p *activePolicy, right rights.Right) (Grant, error) {
+	c, err := g.knownCaller(r, p, right)
 	if err != nil {
 		return Grant{}, err
 	}
@@ -265,7 +265,7 @@ func (g *Guard) allowRight(r *http.Request, now *rules, right rights.Right) (Gra
 	}
 	g.Record(r, Record{Caller: c, Right: right, Rule: rule, Detail: registryTarget(r)})
 	if ok {
-		public := slices.ContainsFunc(now.Anonymous, func(s rights.Scope) bool { return s.Allows(right) })
+		public := slices.ContainsFunc(p.Anonymous, func(s rights.Scope) bool { return s.Allows(right) })
 		return Grant{Caller: c, Public: public && c.Credential == nil, guard: g, r: r, right: right, rule: rule}.watch(), nil
 	}
 	if stray {
@@ -292,7 +292,7 @@ func mayNot(right rights.Right) string {
 // without any right gets 403, since another login would not help. Only refusals are recorded.
 func (g *Guard) AllowLogin(r *http.Request) error {
 	right := rights.Right{Action: rights.LogIn, Kind: rights.AnyKind, Address: ""}
-	c, err := g.knownCaller(r, g.rules.Load(), right)
+	c, err := g.knownCaller(r, g.policy.Load(), right)
 	if err != nil {
 		return err
 	}
@@ -308,10 +308,10 @@ func (g *Guard) AllowLogin(r *http.Request) error {
 
 // knownCaller identifies the caller, as identifyCaller does, and records a refusal. On routes other
 // than those of states a run loses its rights to states.
-func (g *Guard) knownCaller(r *http.Request, now *rules, right rights.Right) (Caller, error) {
-	c, err := g.identifyCaller(r, now)
+func (g *Guard) knownCaller(r *http.Request, p *activePolicy, right rights.Right) (Caller, error) {
+	c, err := g.identifyCaller(r, p)
 	if err != nil {
-		g.Record(r, Record{Caller: Caller{Mode: "refused", Subject: now.refusedTokenID(r)}, Right: right})
+		g.Record(r, Record{Caller: Caller{Mode: "refused", Subject: p.refusedTokenID(r)}, Right: right})
 	}
 	if c.isStray(r) {
 		c = c.onlyKinds(func(k rights.Kind) bool { return k != addr.KindState })
@@ -321,35 +321,35 @@ func (g *Guard) knownCaller(r *http.Request, now *rules, right rights.Right) (Ca
 
 // identifyCaller identifies the caller by the Authorization header, else by the cookie. A token's
 // form selects the one way to check it; one that fails is refused, never anonymous.
-func (g *Guard) identifyCaller(r *http.Request, now *rules) (Caller, error) {
-	if now.replaced {
-		if err := g.screenName(r, now); err != nil {
+func (g *Guard) identifyCaller(r *http.Request, p *activePolicy) (Caller, error) {
+	if p.replaced {
+		if err := g.screenName(r, p); err != nil {
 			return Caller{}, err
 		}
 	}
 	token, ok := bearerToken(r)
 	if !ok {
-		if c, found, err := g.session(r, now); found {
+		if c, found, err := g.session(r, p); found {
 			return c, err
 		}
-		return Caller{Mode: "anonymous", scopes: now.Anonymous}, nil
+		return Caller{Mode: "anonymous", scopes: p.Anonymous}, nil
 	}
-	if now.AnyToken && token != "" && ofTools(r) {
-		return Caller{Mode: "anonymous", scopes: now.Anonymous}, nil
+	if p.AnyToken && token != "" && ofTools(r) {
+		return Caller{Mode: "anonymous", scopes: p.Anonymous}, nil
 	}
-	if c, ok, err := g.credential(r, now, token); err != nil || ok {
+	if c, ok, err := g.credential(r, p, token); err != nil || ok {
 		return callerBehind(c), err
 	}
 	refused := &Refusal{Status: http.StatusUnauthorized, Text: "the token is not valid here, or has expired"}
 	if strings.HasPrefix(token, statictoken.Prefix) {
-		if c, ok := now.staticCaller(token, g.now()); ok {
+		if c, ok := p.staticCaller(token, g.now()); ok {
 			return c, nil
 		}
 		return Caller{}, refused
 	}
 	if strings.HasPrefix(token, loginPrefix) {
-		if id, ok := g.loggedIn(token, now); ok {
-			return now.identifiedCaller("login", id), nil
+		if id, ok := g.loggedIn(token, p); ok {
+			return p.identifiedCaller("login", id), nil
 		}
 		return Caller{}, refused
 	}
@@ -359,11 +359,11 @@ func (g *Guard) identifyCaller(r *http.Request, now *rules) (Caller, error) {
 		}
 		return Caller{}, refused
 	}
-	i, ok := now.issuers.find(token)
+	i, ok := p.issuers.find(token)
 	if !ok {
 		return Caller{}, refused
 	}
-	id, err := now.issuers.checkToken(r.Context(), i, token)
+	id, err := p.issuers.checkToken(r.Context(), i, token)
 	if errors.Is(err, errIssuerDown) {
 		g.logFor(r).Error("token not checked", "issuer", i.URL, "reason", err)
 		return Caller{}, &Refusal{Status: http.StatusServiceUnavailable, Text: errIssuerDown.Error()}
@@ -372,19 +372,19 @@ func (g *Guard) identifyCaller(r *http.Request, now *rules) (Caller, error) {
 		g.logFor(r).Warn("token refused", "issuer", i.URL, "reason", err)
 		return Caller{}, refused
 	}
-	if now.void.isVoid(id.Issuer, id.Subject, time.Unix(id.Issued, 0)) {
+	if p.void.isVoid(id.Issuer, id.Subject, time.Unix(id.Issued, 0)) {
 		g.logFor(r).Warn("token refused", "issuer", i.URL, "reason", "the rules file revoked earlier tokens of this subject")
 		return Caller{}, refused
 	}
-	return now.identifiedCaller("oidc", id), nil
+	return p.identifiedCaller("oidc", id), nil
 }
 
-func (l *rules) identifiedCaller(mode string, id identity) Caller {
+func (p *activePolicy) identifiedCaller(mode string, id identity) Caller {
 	c := Caller{
 		Mode: mode, Subject: id.Subject, Issuer: id.Issuer, Label: id.displayName(), Claims: id.textClaims(), Origin: id.origin(),
 		groups: id.Groups, asked: time.Unix(id.Issued, 0), ends: id.ends,
 	}
-	c.scopes, c.rules = id.scopes(l.Rules)
+	c.scopes, c.rules = id.scopes(p.Rules)
 	return c
 }
 

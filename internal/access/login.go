@@ -125,11 +125,11 @@ func (g *Guard) ToolLogins() ToolLogins { return ToolLogins{g, newDialog(g)} }
 // dialog is the exchange between this server and the login issuer.
 type dialog struct {
 	login *Login
-	rules *atomic.Pointer[rules]
+	rules *atomic.Pointer[activePolicy]
 	log   *slog.Logger
 }
 
-func newDialog(g *Guard) dialog { return dialog{g.o.Login, &g.rules, g.log} }
+func newDialog(g *Guard) dialog { return dialog{g.o.Login, &g.policy, g.log} }
 
 // client identifies this server to the login issuer.
 type client struct{ id, secret string }
@@ -363,7 +363,7 @@ func (s *spent) rememberCode(id string, now, until time.Time) (first, hasRoom bo
 
 // loggedIn reads a token of an earlier login. One from the future is not valid yet: NotBefore could
 // not revoke it.
-func (g *Guard) loggedIn(token string, by *rules) (identity, bool) {
+func (g *Guard) loggedIn(token string, p *activePolicy) (identity, bool) {
 	l := g.o.Login
 	var t loginToken
 	if l == nil || l.Direct || g.o.Keyring.Open("login token", strings.TrimPrefix(token, loginPrefix), &t) != nil {
@@ -372,7 +372,7 @@ func (g *Guard) loggedIn(token string, by *rules) (identity, bool) {
 	ttl := cmp.Or(l.TTL, defaultLogin)
 	now := g.now()
 	issued := time.Unix(t.Issued, 0)
-	good := t.Issuer == l.Issuer.URL && !issued.After(now.Add(clockSkew)) && now.Before(issued.Add(ttl)) && !by.isLoginVoid(t.Issuer, t.Subject, issued)
+	good := t.Issuer == l.Issuer.URL && !issued.After(now.Add(clockSkew)) && now.Before(issued.Add(ttl)) && !p.isLoginVoid(t.Issuer, t.Subject, issued)
 	t.identity.Issued = t.Issued
 	t.ends = issued.Add(ttl)
 	return t.identity, good

@@ -35,26 +35,26 @@ func (p Proof) Caller() Caller { return Caller{Mode: p.Mode, Issuer: p.Issuer, S
 // CheckProof refuses a proof whose token was revoked, or replaced, or lost a right that it had.
 // Of the token of an issuer, whose claims are not in the proof, it does not know the rights.
 func (g *Guard) CheckProof(p Proof, right rights.Right) error {
-	now := g.rules.Load()
+	policy := g.policy.Load()
 	issued := time.Unix(p.Issued, 0)
 	good := true
 	switch p.Mode {
 	case "anonymous":
-		_, good = Caller{scopes: now.Anonymous}.ruleFor(right)
+		_, good = Caller{scopes: policy.Anonymous}.ruleFor(right)
 	case "static":
-		i := slices.IndexFunc(now.Tokens, func(t statictoken.Token) bool {
+		i := slices.IndexFunc(policy.Tokens, func(t statictoken.Token) bool {
 			return t.ID == p.Subject && (p.Hash == "" || p.Hash == shortHash(t))
 		})
 		good = i >= 0
 		if good {
-			t := now.Tokens[i]
+			t := policy.Tokens[i]
 			_, good = Caller{scopes: t.Scopes}.ruleFor(right)
 			good = good && (t.Expires.IsZero() || g.now().Before(t.Expires))
 		}
 	case "oidc":
-		good = slices.ContainsFunc(now.Issuers, func(i Issuer) bool { return i.URL == p.Issuer }) && !now.void.isVoid(p.Issuer, p.Subject, issued)
+		good = slices.ContainsFunc(policy.Issuers, func(i Issuer) bool { return i.URL == p.Issuer }) && !policy.void.isVoid(p.Issuer, p.Subject, issued)
 	case "login":
-		good = !now.isLoginVoid(p.Issuer, p.Subject, issued)
+		good = !policy.isLoginVoid(p.Issuer, p.Subject, issued)
 	case modeRun:
 		good = g.o.RunOver == nil || !g.o.RunOver(p.Subject)
 	}

@@ -105,7 +105,7 @@ func errEnded() error {
 
 // session identifies the caller by a cookie; found: there is one. An invalid one is refused, not
 // anonymous.
-func (g *Guard) session(r *http.Request, now *rules) (c Caller, found bool, err error) {
+func (g *Guard) session(r *http.Request, p *activePolicy) (c Caller, found bool, err error) {
 	s := g.o.Sessions
 	// Cookies count for the pages and their API, not for tools.
 	if s == nil || !strings.HasPrefix(r.URL.Path, "/ui/") && !strings.HasPrefix(r.URL.Path, "/api/v1/") {
@@ -120,9 +120,9 @@ func (g *Guard) session(r *http.Request, now *rules) (c Caller, found bool, err 
 	}
 	var v session
 	if s.Keyring.Open(s.purpose(), sealed, &v) == nil {
-		c, err = g.callerOfSession(now, v)
+		c, err = g.callerOfSession(p, v)
 	} else if s.Portals != nil && s.Portals.Open(portalPurpose, sealed, &v) == nil {
-		c, err = g.callerOfProof(r.Context(), now, v)
+		c, err = g.callerOfProof(r.Context(), p, v)
 	} else {
 		err = errEnded()
 	}
@@ -130,13 +130,13 @@ func (g *Guard) session(r *http.Request, now *rules) (c Caller, found bool, err 
 }
 
 // callerOfSession returns the caller of a session that this server made, under the current rules.
-func (g *Guard) callerOfSession(now *rules, v session) (Caller, error) {
-	until, ok := g.validUntil(now, v.Issuer, v.Subject, v.Issued)
+func (g *Guard) callerOfSession(p *activePolicy, v session) (Caller, error) {
+	until, ok := g.validUntil(p, v.Issuer, v.Subject, v.Issued)
 	if !ok {
 		return Caller{}, errEnded()
 	}
 	if v.Token != "" {
-		t, ok := now.findToken(v.Token, v.Hash, g.now())
+		t, ok := p.findToken(v.Token, v.Hash, g.now())
 		if !ok {
 			return Caller{}, errEnded()
 		}
@@ -146,7 +146,7 @@ func (g *Guard) callerOfSession(now *rules, v session) (Caller, error) {
 		return Caller{}, errEnded()
 	}
 	v.identity.Issued = v.Issued
-	c := now.identifiedCaller("session", v.identity)
+	c := p.identifiedCaller("session", v.identity)
 	c.Label = v.Name
 	c.Until = until
 	return c, nil
@@ -154,10 +154,10 @@ func (g *Guard) callerOfSession(now *rules, v session) (Caller, error) {
 
 // callerOfProof returns the caller of a portal's session, by the proof in it alone, for templates
 // and instances only.
-func (g *Guard) callerOfProof(ctx context.Context, now *rules, v session) (Caller, error) {
+func (g *Guard) callerOfProof(ctx context.Context, p *activePolicy, v session) (Caller, error) {
 	if strings.HasPrefix(v.Proof, statictoken.Prefix) {
-		until, ok := g.validUntil(now, "", "", v.Issued)
-		c, known := now.staticCaller(v.Proof, g.now())
+		until, ok := g.validUntil(p, "", "", v.Issued)
+		c, known := p.staticCaller(v.Proof, g.now())
 		if !ok || !known {
 			return Caller{}, errEnded()
 		}
@@ -168,7 +168,7 @@ func (g *Guard) callerOfProof(ctx context.Context, now *rules, v session) (Calle
 	if !ok {
 		return Caller{}, errEnded()
 	}
-	id, err := now.issuers.checkProof(ctx, g.o.Login.issuerFor(now, by), v.Proof)
+	id, err := p.issuers.checkProof(ctx, g.o.Login.issuerFor(p, by), v.Proof)
 	if errors.Is(err, errIssuerDown) {
 		g.log.Error("session of a portal not checked", "issuer", g.o.Login.Issuer.URL, "reason", err)
 		return Caller{}, &Refusal{Status: http.StatusServiceUnavailable, Text: errIssuerDown.Error()}
@@ -177,22 +177,22 @@ func (g *Guard) callerOfProof(ctx context.Context, now *rules, v session) (Calle
 		g.log.Warn("session of a portal refused", "reason", err)
 		return Caller{}, errEnded()
 	}
-	until, ok := g.validUntil(now, id.Issuer, id.Subject, id.Issued)
+	until, ok := g.validUntil(p, id.Issuer, id.Subject, id.Issued)
 	if !ok {
 		return Caller{}, errEnded()
 	}
-	c := now.identifiedCaller("session", id)
+	c := p.identifiedCaller("session", id)
 	c.Until = until
 	return c.atPortal(), nil
 }
 
 // validUntil reports until when a session is valid, and whether it is now. One from the future is
 // not: NotBefore could not revoke it.
-func (g *Guard) validUntil(by *rules, issuer, subject string, issued int64) (until time.Time, ok bool) {
+func (g *Guard) validUntil(p *activePolicy, issuer, subject string, issued int64) (until time.Time, ok bool) {
 	now := g.now()
 	at := time.Unix(issued, 0)
 	until = at.Add(g.o.Sessions.ttl())
-	return until, !at.After(now.Add(clockSkew)) && now.Before(until) && !by.isLoginVoid(issuer, subject, at)
+	return until, !at.After(now.Add(clockSkew)) && now.Before(until) && !p.isLoginVoid(issuer, subject, at)
 }
 
 // atPortal returns the caller with only the rights that count at a portal.

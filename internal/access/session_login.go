@@ -49,7 +49,7 @@ func (g BrowserLogins) Way() Way {
 	if _, ok := g.guard.o.pagesClient(); ok {
 		return ByIssuer
 	}
-	if g.guard.o.Login != nil && g.guard.o.Login.Direct || len(g.guard.rules.Load().Tokens) > 0 {
+	if g.guard.o.Login != nil && g.guard.o.Login.Direct || len(g.guard.policy.Load().Tokens) > 0 {
 		return ByToken
 	}
 	return NoWay
@@ -61,7 +61,7 @@ func (g BrowserLogins) TakeTokens() bool {
 	case ByToken:
 		return true
 	case ByIssuer:
-		return g.guard.o.Sessions.Tokens && len(g.guard.rules.Load().Tokens) > 0
+		return g.guard.o.Sessions.Tokens && len(g.guard.policy.Load().Tokens) > 0
 	}
 	return false
 }
@@ -87,10 +87,10 @@ func (o Options) pagesClient() (client, bool) {
 	return client{s.ClientID, s.ClientSecret}, s.ClientID != ""
 }
 
-func (l *Login) issuerFor(now *rules, by client) Issuer {
+func (l *Login) issuerFor(p *activePolicy, by client) Issuer {
 	i := l.Issuer
 	if l.Direct {
-		for _, known := range now.Issuers {
+		for _, known := range p.Issuers {
 			if known.URL == i.URL {
 				i.GroupsClaim = known.GroupsClaim
 			}
@@ -171,7 +171,7 @@ func (g BrowserLogins) Callback(r *http.Request) (LoggedIn, error) {
 		}
 		return LoggedIn{}, err
 	}
-	now := g.guard.rules.Load()
+	now := g.guard.policy.Load()
 	v := session{identity: s.keepClaims(id, now.Rules), Name: text.Clip(id.displayName(), maxName), Issued: g.guard.now().Unix()}
 	if s.Portal {
 		v.Proof = token
@@ -203,7 +203,7 @@ func (g BrowserLogins) identityOfAnswer(r *http.Request, q url.Values, by client
 
 // ByToken begins a session with a static token.
 func (g BrowserLogins) ByToken(r *http.Request, token string) (LoggedIn, error) {
-	now := g.guard.rules.Load()
+	now := g.guard.policy.Load()
 	s := g.guard.o.Sessions
 	if !g.TakeTokens() {
 		return LoggedIn{}, &Refusal{Status: http.StatusNotFound, Text: "login with a token is not enabled here"}
@@ -246,7 +246,7 @@ func (g BrowserLogins) End(r *http.Request) []*http.Cookie {
 	if g.guard.o.Sessions == nil {
 		return nil
 	}
-	if c, found, err := g.guard.session(r, g.guard.rules.Load()); found && err == nil {
+	if c, found, err := g.guard.session(r, g.guard.policy.Load()); found && err == nil {
 		g.recordLogin(r, c, "logout")
 	}
 	return g.guard.o.Sessions.Forget(r)
@@ -286,4 +286,6 @@ func (c Caller) Rights() []RuleRight {
 func (c Caller) KnownGroups() ([]string, time.Time) { return c.groups, c.asked }
 
 // CallerOf identifies the caller and records nothing. Pages show the caller with it.
-func (g *Guard) CallerOf(r *http.Request) (Caller, error) { return g.identifyCaller(r, g.rules.Load()) }
+func (g *Guard) CallerOf(r *http.Request) (Caller, error) {
+	return g.identifyCaller(r, g.policy.Load())
+}

@@ -14,12 +14,12 @@ import (
 )
 
 // staticCaller returns the caller with a static token; false: it is unknown or has expired.
-func (l *rules) staticCaller(token string, now time.Time) (Caller, bool) {
+func (p *activePolicy) staticCaller(token string, now time.Time) (Caller, bool) {
 	id, hash, err := statictoken.Hash(token)
 	if err != nil {
 		return Caller{}, false
 	}
-	t, ok := l.findToken(id, hash[:], now)
+	t, ok := p.findToken(id, hash[:], now)
 	return Caller{Mode: "static", Subject: t.ID, scopes: t.Scopes, ends: t.Expires, hash: shortHash(t)}, ok
 }
 
@@ -27,8 +27,8 @@ func (l *rules) staticCaller(token string, now time.Time) (Caller, bool) {
 func shortHash(t statictoken.Token) string { return hex.EncodeToString(t.Hash[:8]) }
 
 // findToken finds a static token by its id and hash; false: it is unknown or has expired.
-func (l *rules) findToken(id string, hash []byte, now time.Time) (statictoken.Token, bool) {
-	for _, t := range l.Tokens {
+func (p *activePolicy) findToken(id string, hash []byte, now time.Time) (statictoken.Token, bool) {
+	for _, t := range p.Tokens {
 		if t.ID == id && subtle.ConstantTimeCompare(t.Hash[:], hash) == 1 {
 			return t, t.Expires.IsZero() || now.Before(t.Expires)
 		}
@@ -37,10 +37,10 @@ func (l *rules) findToken(id string, hash []byte, now time.Time) (statictoken.To
 }
 
 // refusedTokenID returns the id of a refused static token that is configured, or "".
-func (l *rules) refusedTokenID(r *http.Request) string {
+func (p *activePolicy) refusedTokenID(r *http.Request) string {
 	token, _ := bearerToken(r)
 	id, _, err := statictoken.Hash(token)
-	known := err == nil && slices.ContainsFunc(l.Tokens, func(t statictoken.Token) bool { return t.ID == id })
+	known := err == nil && slices.ContainsFunc(p.Tokens, func(t statictoken.Token) bool { return t.ID == id })
 	if !known {
 		return ""
 	}

@@ -218,12 +218,12 @@ func (f *Finder) readNext(ctx context.Context) time.Duration {
 	}
 	if !ok {
 		f.showEntries(base, true) // nothing else is to be read
-		f.save(ctx, base)
+		f.saveIndexIfDue(ctx, base)
 		return lookEvery
 	}
 	cost := f.readItem(ctx, it, changed)
 	f.showEntries(base, shows)
-	f.save(ctx, base)
+	f.saveIndexIfDue(ctx, base)
 	if changed {
 		return 0
 	}

@@ -70,8 +70,8 @@ func readIndex(ctx context.Context, r *oci.Repo) ([]search.Entry, error) {
 	return search.DecodeEntries(document)
 }
 
-// save writes a changed index, not too often, merged with what others wrote.
-func (f *Finder) save(ctx context.Context, base *Published) {
+// saveIndexIfDue writes a changed index, not too often, merged with what others wrote.
+func (f *Finder) saveIndexIfDue(ctx context.Context, base *Published) {
 	f.mu.Lock()
 	now := f.now()
 	due := f.unsaved && !f.keep && now.Sub(f.written) >= writeEvery

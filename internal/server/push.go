@@ -421,7 +421,7 @@ func (p *push) recordLock(t format.StateTag, m oci.Manifest, c access.Change) {
 	case ends && (p.delete || p.over), claims && p.delete && t.Kind == format.LockMarker, p.delete && p.hasEnded(of):
 		// recorded already
 	case ends && err == nil:
-		forced := l.Reason == format.ReasonForced || l.Reason == format.ReasonExpired || l.Reason == format.ReasonAbandoned
+		forced := l.Reason.IsTakeover() || l.Reason == format.ReasonAbandoned
 		told.Detail = string(l.Reason)
 		p.recordEnd(t, at, forced, told)
 	case claims && p.delete:

@@ -115,7 +115,7 @@ func (p *push) isForce(of format.StateTag, claim format.LockManifest, put oci.Ma
 		return false
 	}
 	root, joined := format.ParseStateTag(claim.Root)
-	return l.Reason == format.ReasonForced || l.Reason == format.ReasonExpired || l.Reason == format.ReasonOrphan && joined && !p.isHeld(p.claimAt(root))
+	return l.Reason.IsTakeover() || l.Reason == format.ReasonOrphan && joined && !p.isHeld(p.claimAt(root))
 }
 
 // checkWrite refuses what would change the current state, or a version, under another's lock, or

@@ -71,6 +71,11 @@ const (
 	ReasonOrphan    LockReason = "orphaned" // the lock that the claim joined has ended
 )
 
+// IsTakeover reports whether another client ended the claim while its holder may still work.
+// Who asks adds what the reason does not say: [ReasonAbandoned] has ended a claim that nobody
+// could read, [ReasonOrphan] one whose lock may be held.
+func (r LockReason) IsTakeover() bool { return r == ReasonForced || r == ReasonExpired }
+
 // LockInfo describes the holder of a lock, in the field names of OpenTofu and Terraform.
 type LockInfo struct {
 	ID        string

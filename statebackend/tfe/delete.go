@@ -87,7 +87,7 @@ func (s *books) endVariables(r *http.Request, p workspaceRef, g access.Grant) (e
 	if own := settings[p.workspace]; len(some) > 0 || len(own.Options) > 0 {
 		_, err = s.gate.allowRef(r, rights.Run, p)
 	} else if own.Project != "" {
-		err = s.allowProject(r, p, own.Project)
+		err = s.allowProjectChange(r, p, own.Project)
 	}
 	return func(ctx context.Context) error { return book.EndWorkspace(ctx, p.workspace, authorOf(g.Caller)) }, err
 }

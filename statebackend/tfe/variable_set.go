@@ -55,9 +55,9 @@ func (s setRoutes) allowAll(r *http.Request, action rights.Action, organization 
 	return g, nil
 }
 
-// allowProject decides whether a workspace may join or leave a project, whose sets of variables its
+// allowProjectChange decides whether a workspace may join or leave a project, whose sets of variables its
 // workspaces get as if they used each. "" is the default project, open to all callers.
-func (s *books) allowProject(r *http.Request, p workspaceRef, project string) error {
+func (s *books) allowProjectChange(r *http.Request, p workspaceRef, project string) error {
 	g, err := s.gate.allowRef(r, manage, p)
 	if err != nil || project == "" || s.gate.mayChangeSets(g, p.organization) {
 		return err

@@ -87,15 +87,15 @@ func (b workspaceBody) applyTo(organization string, r *statebackend.Record) erro
 }
 
 // recordApplier returns what writes the body into a record. To change settings that affect runs
-// needs the right to run; the project, which decides what runs get, has a check in allowProject.
+// needs the right to run; the project, which decides what runs get, has a check in allowProjectChange.
 func (b workspaceBody) recordApplier(s *books, r *http.Request, p workspaceRef) func(*statebackend.Record) error {
 	return func(record *statebackend.Record) error {
 		old := *record
 		err := b.applyTo(p.organization, record)
 		if err == nil && record.Project != old.Project {
-			err = s.allowProject(r, p, record.Project)
+			err = s.allowProjectChange(r, p, record.Project)
 			if err == nil {
-				err = s.allowProject(r, p, old.Project)
+				err = s.allowProjectChange(r, p, old.Project)
 			}
 		}
 		if err != nil || sameRuns(&old, record) {

@@ -90,7 +90,7 @@ func TestNoticeSigned(t *testing.T) {
 		Connection: &template.Connection{Type: "web", URL: "https://planted-connection"},
 		Reason:     "planted-reason",
 		Left:       []string{"a.b"},
-		Offer:      &lifecycle.Gift{To: template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: "u2"}, By: lifecycle.Actor{Subject: "u1"}},
+		Offer:      &lifecycle.Offer{To: template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: "u2"}, By: lifecycle.Actor{Subject: "u1"}},
 		Run:        &lifecycle.Run{Error: "planted-error", Counts: &lifecycle.Counts{Add: 2}},
 	}}}
 	var c receiver

@@ -50,7 +50,7 @@ func BenchmarkCommit(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			r, _ := leading(b, n)
 			for i := 0; b.Loop(); i++ {
-				serve(b, r, lifecycle.Pause{Template: fmt.Sprint("sandbox/t", i%9), Reason: fmt.Sprint(i)})
+				serve(b, r, lifecycle.PauseTemplate{Template: fmt.Sprint("sandbox/t", i%9), Reason: fmt.Sprint(i)})
 			}
 		})
 	}
@@ -101,7 +101,7 @@ func BenchmarkRollOver(b *testing.B) {
 		commits := func(n int) (each time.Duration) {
 			at := time.Now()
 			for range n {
-				serve(b, r, lifecycle.Pause{Template: "sandbox/vpc", Reason: at.String() + fmt.Sprint(r.Status().Version)})
+				serve(b, r, lifecycle.PauseTemplate{Template: "sandbox/vpc", Reason: at.String() + fmt.Sprint(r.Status().Version)})
 			}
 			return time.Since(at) / time.Duration(n)
 		}
@@ -118,7 +118,7 @@ func BenchmarkRollOver(b *testing.B) {
 		if s := r.Status(); s.Number != 2 {
 			b.Fatalf("it is in repository %d at version %d", s.Number, s.Version)
 		}
-		reason := serve(b, r, lifecycle.Pause{Template: "sandbox/vpc", Reason: "the last"}).Pools["sandbox/vpc"].Paused
+		reason := serve(b, r, lifecycle.PauseTemplate{Template: "sandbox/vpc", Reason: "the last"}).Pools["sandbox/vpc"].Paused
 		r.end()
 		must.Equal(b, "the document says", reason, "the last")
 		b.ReportMetric(float64(first.Microseconds())/1000, "ms-first")

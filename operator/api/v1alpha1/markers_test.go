@@ -17,7 +17,9 @@ import (
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // marker finds what a comment says of the values of a field or type.
@@ -45,6 +47,12 @@ func TestMarkers(t *testing.T) {
 		var crd apiextensions.CustomResourceDefinition
 		must.Succeed(t, yaml.UnmarshalStrict(text, &crd))
 		m.compareStruct(crd.Spec.Names.Kind, crd.Spec.Names.Kind, *crd.Spec.Versions[0].Schema.OpenAPIV3Schema)
+	}
+	phases := m.docs["InstancePhase"]
+	for _, p := range lifecycle.Phases() {
+		if name := text.Camel(string(p)); !regexp.MustCompile(`[=;]` + name + `\b`).MatchString(phases) {
+			t.Errorf("InstancePhase has no %s", name)
+		}
 	}
 	if m.compared < 50 {
 		t.Errorf("%d enumerations and defaults found", m.compared)

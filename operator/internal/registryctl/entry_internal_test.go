@@ -3,7 +3,11 @@
 package registryctl
 
 import (
+	"reflect"
+	"slices"
 	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/supply"
@@ -36,4 +40,52 @@ func TestOmittedIsSaid(t *testing.T) {
 	}
 	got := addOmitted(v, []supply.Difference{{Version: "1.2.3.4", Reason: "no version"}, {Version: "1.0.0", Reason: "the origin has no package for plan9_arm"}})
 	must.Equal(t, "value", got.Message, v.Message+"; left out: 1.2.3.4: no version; 1.0.0: the origin has no package for plan9_arm")
+}
+
+// TestFieldsReachTheEntry checks that each field of an object changes what is published. The secret
+// of an origin is read at each run.
+func TestFieldsReachTheEntry(t *testing.T) {
+	count := new(int32(7))
+	common := v1alpha1.EntrySpec{Versions: ">= 1.0.0", Limit: count, Keep: count, Pin: []string{"1.2.3"}, Approval: &v1alpha1.ApprovalPolicy{Mode: v1alpha1.ApprovalVersion}, Scan: &v1alpha1.ScanPolicy{Block: "High"}}
+	module := v1alpha1.ModuleEntry{Address: "a/b/c", Source: "github.com/a/b", Subdir: "d", TagPrefix: "v", Releases: true, Policy: "Editions", Ignore: []string{"*.md"}, EntrySpec: common}
+	provider := v1alpha1.ProviderEntry{Address: "a/b", Origin: "https://example.com/m/", Platforms: []string{"linux_amd64"}, AllowUnsigned: true, EntrySpec: common}
+	changed := map[string]client.Object{}
+	of := func(m v1alpha1.ModuleEntry) client.Object {
+		return &v1alpha1.Module{Spec: v1alpha1.ModuleSpec{ModuleEntry: m}}
+	}
+	ofProvider := func(p v1alpha1.ProviderEntry) client.Object {
+		return &v1alpha1.Provider{Spec: v1alpha1.ProviderSpec{ProviderEntry: p}}
+	}
+	for field, m := range eachFieldCleared(t, module, "Auth") {
+		changed["module "+field] = of(m)
+	}
+	for field, p := range eachFieldCleared(t, provider, "Auth") {
+		changed["provider "+field] = ofProvider(p)
+	}
+	all := []supply.Set{entryOf(of(module)).set, entryOf(ofProvider(provider)).set}
+	if !reflect.DeepEqual(all[0], entryOf(of(module)).set) {
+		t.Fatal("two entries of one object are compared as different")
+	}
+	for field, o := range changed {
+		if got := entryOf(o).set; reflect.DeepEqual(got, all[0]) || reflect.DeepEqual(got, all[1]) {
+			t.Errorf("field %s changes nothing", field)
+		}
+	}
+}
+
+// eachFieldCleared returns a copy for each field, also of embedded structs, in which that is zero.
+func eachFieldCleared[T any](t *testing.T, full T, apart ...string) map[string]T {
+	all := map[string]T{}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		if f.Anonymous || slices.Contains(apart, f.Name) {
+			continue
+		}
+		if reflect.ValueOf(full).FieldByIndex(f.Index).IsZero() {
+			t.Errorf("%s has no value in this test", f.Name)
+		}
+		cleared := full
+		reflect.ValueOf(&cleared).Elem().FieldByIndex(f.Index).SetZero()
+		all[f.Name] = cleared
+	}
+	return all
 }

@@ -112,7 +112,7 @@ func (c *Cluster) start() error {
 	if err != nil {
 		return err
 	}
-	if err := c.startServer(server, etcdURL); err != nil {
+	if err := c.startAPIServer(server, etcdURL); err != nil {
 		return err
 	}
 	return WriteConfig(c.kubeconfig(), c.admin)
@@ -144,7 +144,7 @@ func (c *Cluster) runUntilReady(path string, env []string, ready func(*Process) 
 	return ready(p)
 }
 
-func (c *Cluster) startServer(path, etcdURL string) error {
+func (c *Cluster) startAPIServer(path, etcdURL string) error {
 	port, err := FreeAddresses(1)
 	if err != nil {
 		return err

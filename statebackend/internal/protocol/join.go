@@ -4,8 +4,6 @@ package protocol
 
 import (
 	"slices"
-
-	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // This file is the part of an acquirer for a client with several processes.
@@ -55,7 +53,7 @@ func (a *Acquirer) readEnd(r Reply) Request {
 	switch {
 	case r.Status != StatusDone && r.Status != StatusMissing:
 		return a.endClaim(releaser{}, afterAnew, Acquired{Err: r.Err})
-	case r.Status == StatusMissing || r.Reason == format.ReasonForced || r.Reason == format.ReasonExpired:
+	case r.Status == StatusMissing || r.Reason.IsTakeover():
 		return a.endClaim(releaser{}, afterRoot, Acquired{})
 	case len(a.ends) == 0:
 		return a.decideAlone()

@@ -23,8 +23,8 @@ func (w *world) offered(p lifecycle.Phase) string {
 
 const noOffer = " is not offered to anyone now"
 
-// rowsOfGift covers offers.
-func rowsOfGift() map[string]func(*world) {
+// rowsOfOffer covers offers.
+func rowsOfOffer() map[string]func(*world) {
 	carla := lifecycle.Actor{Issuer: "https://id", Subject: "carla", Groups: []string{"team-b"}}
 	return map[string]func(*world){
 		"24 take": func(w *world) {

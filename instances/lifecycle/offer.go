@@ -9,16 +9,16 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// Gift is an offer of an instance to an owner for whom the present owner does not act. Until it is
+// Offer is an offer of an instance to an owner for whom the present owner does not act. Until it is
 // accepted the instance stays the present owner's, and is not changed otherwise.
-type Gift struct {
+type Offer struct {
 	To template.Owner `json:"to"` // of the issuer of the owner
 	By Actor          `json:"by"`
 	At time.Time      `json:"at"`
 }
 
 // Until returns when the offer lapses.
-func (g *Gift) Until() time.Time { return g.At.Add(offerWaits) }
+func (g *Offer) Until() time.Time { return g.At.Add(offerWaits) }
 
 // applyTo implements row 21. An owner may give to themselves or a group of theirs, an admin to
 // anybody, within the new owner's quota. To others an owner offers, and withdraws by a transfer to
@@ -73,7 +73,7 @@ func offerInstance(tx *tx, r *Record, to template.Owner) (Answer, error) {
 	}
 	r = tx.edit(r)
 	to.Label = clipForeign(to.Label, 128)
-	r.Offer = &Gift{To: to, By: tx.storedActor(), At: tx.now}
+	r.Offer = &Offer{To: to, By: tx.storedActor(), At: tx.now}
 	tx.recordEvent(r, "offered", to.Kind+" "+to.ID)
 	addNotice(tx, r, noticeOffered)
 	return Answer{Status: 202, Record: r}, nil
