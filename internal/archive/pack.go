@@ -90,9 +90,14 @@ func (t *Tree) ContentDigest(ctx context.Context) (string, error) {
 func (t *Tree) writeArchives(ctx context.Context, tarball, zipball io.Writer) error {
 	w := &packer{tar: tar.NewWriter(tarball), dirs: map[string]bool{}}
 	if zipball != nil {
+		deflate, err := flate.NewWriter(zipball, flate.BestCompression) // of a MiB: one for all, as a zip has one open entry
+		if err != nil {
+			return err
+		}
 		w.zip = zip.NewWriter(zipball)
 		w.zip.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) {
-			return flate.NewWriter(out, flate.BestCompression)
+			deflate.Reset(out)
+			return deflate, nil
 		})
 	}
 	for _, f := range t.Files {

@@ -3,11 +3,13 @@
 package description
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/seed-141914ff/okara/internal/text"
@@ -21,14 +23,14 @@ var reserved = []string{"source", "version", "count", "for_each", "depends_on", 
 var constraint = text.Pattern(`^\s*(=|!=|>=?|<=?|~>)?\s*v?[0-9]+(\.[0-9]+)*([-+~A-Za-z][0-9A-Za-z.+~-]*)?\s*$`)
 
 // checkArguments finds what fails at every init in the arguments of a block.
-func (c *configuration) checkArguments(b *hcl.Block) {
+func (c *configuration) checkArguments(b *hcl.Block, source []byte) {
 	has := attributesOf(b)
 	switch b.Type {
 	case "variable":
 		if slices.Contains(reserved, b.Labels[0]) {
 			c.addFailing(b.DefRange, "Invalid variable name", "%q means something else in module blocks.", b.Labels[0])
 		}
-		c.checkDefault(has["type"], has["default"])
+		c.checkDefault(has["type"], has["default"], source)
 	case "terraform":
 		c.checkConstraint(has["required_version"])
 		content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "required_providers"}}})
@@ -70,13 +72,20 @@ func (c *configuration) checkConstraint(a *hcl.Attribute) {
 }
 
 // checkDefault converts a default to the type as the tools do.
-func (c *configuration) checkDefault(constraint, initial *hcl.Attribute) {
+func (c *configuration) checkDefault(constraint, initial *hcl.Attribute, source []byte) {
 	if constraint == nil || initial == nil {
 		return
 	}
-	want, _, diags := typeexpr.TypeConstraintWithDefaults(constraint.Expr)
+	written := fmt.Sprintf("%T %s", constraint.Expr, constraint.Expr.Range().SliceBytes(source)) // in JSON, quotes mean nothing
+	want, seen := c.types[written]
+	if !seen { // many variables have the same
+		if known, _, diags := typeexpr.TypeConstraintWithDefaults(constraint.Expr); !diags.HasErrors() {
+			want = known
+		}
+		c.types[written] = want
+	}
 	value, wrong := initial.Expr.Value(nil)
-	if diags.HasErrors() || wrong.HasErrors() {
+	if want == cty.NilType || wrong.HasErrors() {
 		return
 	}
 	if _, err := convert.Convert(value, want); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 )
 
 // ErrInvalid means that clients cannot load a configuration.
@@ -79,6 +80,7 @@ type configuration struct {
 	merges   bool                       // an override file may complete a block
 	partly   bool                       // a file was not read, so its declarations are unknown
 	declared map[string]map[string]bool // names by the root of a reference: var, local, module, data, ephemeral, a type
+	types    map[string]cty.Type        // of variables, by their text; cty.NilType: invalid
 }
 
 func (c *configuration) addFailing(at hcl.Range, summary, format string, args ...any) {
@@ -88,7 +90,7 @@ func (c *configuration) addFailing(at hcl.Range, summary, format string, args ..
 // findProblems returns the problems of the files of a directory. A language block may be for a newer
 // client than those known here: then unknown blocks do not count, and what may depend on them.
 func findProblems(files []parsedFile) (broken, failing hcl.Diagnostics) {
-	c := &configuration{declared: map[string]map[string]bool{"var": {}, "local": {}, "module": {}, "data": {}, "ephemeral": {}}}
+	c := &configuration{types: map[string]cty.Type{}, declared: map[string]map[string]bool{"var": {}, "local": {}, "module": {}, "data": {}, "ephemeral": {}}}
 	hasLanguage, isNewer := false, false
 	for _, f := range files {
 		c.addBroken(f.diags)
@@ -117,7 +119,7 @@ func findProblems(files []parsedFile) (broken, failing hcl.Diagnostics) {
 	}
 	for _, f := range c.files {
 		for _, b := range f.content.Blocks {
-			c.checkArguments(b)
+			c.checkArguments(b, f.Bytes)
 			if body, ok := b.Body.(*hclsyntax.Body); ok {
 				c.checkReferences(b.Type, body)
 			}

@@ -353,7 +353,10 @@ func namesIn(e hcl.Expression) (names []string, whole bool) {
 // noteTool notes what OpenTofu 1.12 or Terraform 1.16 refuses.
 func (f *folder) noteTool(b *hcl.Block) {
 	has := attributesOf(b)
-	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "lifecycle"}}})
+	content := &hcl.BodyContent{}
+	if native, ok := b.Body.(*hclsyntax.Body); !ok || slices.ContainsFunc(native.Blocks, func(b *hclsyntax.Block) bool { return b.Type == "lifecycle" }) {
+		content, _, _ = b.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "lifecycle"}}})
+	}
 	for _, inner := range content.Blocks {
 		all, _, _ := inner.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "enabled"}, {Name: "prevent_destroy"}}, Blocks: []hcl.BlockHeaderSchema{{Type: "action_trigger"}}})
 		maps.Copy(has, all.Attributes)
@@ -407,11 +410,21 @@ func isIndexed(e hcl.Expression) bool {
 
 // attributesOf returns the arguments of a block that are read here.
 func attributesOf(b *hcl.Block) hcl.Attributes {
-	content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{
-		{Name: "source"}, {Name: "version"}, {Name: "provider"}, {Name: "type"}, {Name: "default"}, {Name: "count"}, {Name: "for_each"}, {Name: "required_version"}, {Name: "from"}, {Name: "to"},
-		{Name: "description"}, {Name: "deprecated"}, {Name: "sensitive"}, {Name: "ignore_nested_deprecations"},
-	}})
-	return content.Attributes
+	read := [...]string{"source", "version", "provider", "type", "default", "count", "for_each", "required_version", "from", "to", "description", "deprecated", "sensitive", "ignore_nested_deprecations"}
+	schema, found := &hcl.BodySchema{}, hcl.Attributes{}
+	native, ok := b.Body.(*hclsyntax.Body)
+	for _, name := range read {
+		if !ok {
+			schema.Attributes = append(schema.Attributes, hcl.AttributeSchema{Name: name})
+		} else if a := native.Attributes[name]; a != nil { // as PartialContent, without its copies of both maps
+			found[name] = a.AsHCLAttribute()
+		}
+	}
+	if !ok {
+		content, _, _ := b.Body.PartialContent(schema)
+		return content.Attributes
+	}
+	return found
 }
 
 func (f *folder) keepDiagnostics(diags hcl.Diagnostics) {

@@ -15,7 +15,7 @@ type lexer func(src []byte, name string, start hcl.Pos) (hclsyntax.Tokens, hcl.D
 
 // checkTokens checks the tokens that the parser will see.
 func checkTokens(src []byte, name string, lex lexer) error {
-	if atLeastTokens(src) > maxTokens {
+	if len(src) > maxTokens && atLeastTokens(src) > maxTokens {
 		return refusedAt(hcl.Range{Filename: name, Start: hcl.InitialPos}, "more than %d tokens", maxTokens)
 	}
 	if isShallow(src) {
@@ -59,19 +59,22 @@ func isShallow(src []byte) bool {
 	n, digits := 0, 0
 	var before byte
 	for i, b := range src {
-		switch {
-		case '0' <= b && b <= '9' || b == '.':
+		if b == '.' || '0' <= b && b <= '9' {
 			digits++
-		case b|0x20 == 'e' && digits > 0 && i+1 < len(src) && !isLetter(src[i+1]): // perhaps an exponent
+		} else if digits > 0 && b|0x20 == 'e' && i+1 < len(src) && !isLetter(src[i+1]) { // perhaps an exponent
 			return false
-		case b == '[', b == '%': // which may be an index, or a directive: a bracket and an operator
-			n += 2
-		case b == '=' && before != '=':
-		case bytes.IndexByte([]byte("{(<\"*/+-=!>&|?"), b) >= 0:
-			n++
-		}
-		if b != '.' && (b < '0' || b > '9') {
+		} else {
 			digits = 0
+		}
+		switch b {
+		case '[', '%': // which may be an index, or a directive: a bracket and an operator
+			n += 2
+		case '=':
+			if before == '=' {
+				n++
+			}
+		case '{', '(', '<', '"', '*', '/', '+', '-', '!', '>', '&', '|', '?':
+			n++
 		}
 		if before = b; n > MaxDepth || digits > maxDigits {
 			return false
