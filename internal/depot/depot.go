@@ -73,6 +73,7 @@ type Published struct {
 	Absent []addr.Platform `json:"absent,omitempty"`
 
 	Restored bool             `json:"-"` // what the registry had lost of an existing version was pushed again
+	Size     int64            `json:"-"` // of the zip of a module that was published now; 0: it was not, or a check may have attached reports
 	layers   []oci.Descriptor // of an existing module
 }
 

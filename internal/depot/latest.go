@@ -37,15 +37,26 @@ func (p Published) withLatest(ctx context.Context, l *Listing, o ModuleOptions) 
 
 // pointLatest points "latest" at a new version, in one request, if the list before had no higher
 // release and no other publisher. Of two the later one sees the other's bid, which is removed only
-// after that one moved the tag, and lists anew.
+// after that one moved the tag, and lists anew. A lower version moves nothing, unless the list
+// after it shows that the release of before was withdrawn.
 func pointLatest(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest) []string {
 	own := bidPrefix + numberHash(addr.KindModule, v)
 	bidOfOther := func(tag string) bool { return strings.HasPrefix(tag, bidPrefix) && !strings.HasPrefix(tag, own) }
-	higher, ok := l.release()
-	if v.Prerelease() || ok && higher.Compare(v) > 0 || slices.ContainsFunc(l.Tags, bidOfOther) {
-		return MoveLatest(ctx, l)
+	before, ok := l.release()
+	switch isLower := ok && before.Compare(v) > 0; {
+	case !v.Prerelease() && !isLower && !slices.ContainsFunc(l.Tags, bidOfOther):
+		return notMoved(l.Repository.PutTag(ctx, artifact.TagLatest, m))
+	case isLower && slices.Contains(l.Tags, artifact.TagLatest):
+		now, err := ReadListing(ctx, l.Repository, l.Kind, l)
+		if err != nil {
+			return notMoved(err)
+		}
+		if after, ok := now.release(); ok && after == before && !slices.ContainsFunc(slices.Concat(l.Tags, now.Tags), bidOfOther) {
+			return nil
+		}
+		return moveByList(ctx, now, Published{})
 	}
-	return notMoved(l.Repository.PutTag(ctx, artifact.TagLatest, m))
+	return MoveLatest(ctx, l)
 }
 
 // release returns the highest release that is not withdrawn.

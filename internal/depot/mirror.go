@@ -331,6 +331,9 @@ func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch Fe
 	o.Foreign = true
 	o.fromOrigin = true
 	var out Published
+	if o.isUnlisted(m.Version) {
+		return d.PublishFetched(ctx, m, fetch, o)
+	}
 	have, err := r.Fetch(ctx, m.Version.Tag())
 	var parts []oci.Descriptor
 	if err == nil {

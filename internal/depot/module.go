@@ -49,6 +49,11 @@ type ModuleOptions struct {
 
 	Tree *archive.Tree // what ships, if it is listed already; nil: as Listing says
 
+	// Listed is the repository as it was read before, nil: it is read. A version that it lacks is
+	// looked for again right before it is written. More: the caller published another one since.
+	Listed *Listing
+	More   bool
+
 	fromOrigin bool // the origin chose the number
 }
 
@@ -242,8 +247,10 @@ func readStanding(ctx context.Context, d *Depot, m addr.ModuleVersion, contentDi
 	if err != nil {
 		return standing{}, err
 	}
-	if s.listing, err = ReadListing(ctx, r, addr.KindModule, nil); err != nil {
-		return standing{}, err
+	if s.listing = o.Listed; !o.isUnlisted(m.Version) {
+		if s.listing, err = ReadListing(ctx, r, addr.KindModule, nil); err != nil {
+			return standing{}, err
+		}
 	}
 	s.there, err = s.listing.completeExisting(ctx, m.Version, Published{Repository: r.String(), Tag: m.Version.Tag(), ContentDigest: contentDigest}, o)
 	return s, err
@@ -295,6 +302,9 @@ func pushModule(ctx context.Context, d *Depot, m addr.ModuleVersion, plan *Modul
 		var root oci.Manifest
 		root, out.Warnings, err = pushNew(ctx, l, m.Version, artifact, o)
 		out.Digest = root.Digest.String()
+		if root.Digest == artifact.Root.Digest {
+			out.Size = packed.Zip.Size
+		}
 		out.Warnings = append(plan.Warnings, out.Warnings...)
 	} else {
 		out.Digest = artifact.Root.Digest.String()
@@ -317,6 +327,11 @@ func pushModule(ctx context.Context, d *Depot, m addr.ModuleVersion, plan *Modul
 // isPlain reports whether a version is visible without a check, and never changes.
 func (o ModuleOptions) isPlain() bool { return o.Check == nil && o.Policy != PolicyEditions }
 
+// isUnlisted reports whether nothing of a version has to be read before it is pushed.
+func (o ModuleOptions) isUnlisted(v addr.Version) bool {
+	return o.isPlain() && o.Listed != nil && !slices.Contains(o.Listed.Tags, v.Tag())
+}
+
 // pushNew publishes without a check: blobs, then the manifest with its tag. A registry refuses one
 // whose blobs are missing, so small ones go without HEAD, the empty config not at all if a version
 // has it; if one is missing after all, each gets a HEAD.
@@ -324,7 +339,7 @@ func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o 
 	r := l.Repository
 	put := putOptions{fresh: true, written: o.latestMover(ctx, v)}
 	blobs := oci.Artifact{Blobs: a.Blobs, New: true}
-	if len(l.Times) > 0 { // okara published an existing version
+	if o.More || len(l.Times) > 0 { // okara published an existing version
 		empty := oci.EmptyBlob().Digest
 		blobs.Blobs = slices.DeleteFunc(slices.Clone(a.Blobs), func(b oci.Blob) bool { return b.Digest == empty })
 	}

@@ -130,13 +130,14 @@ type item struct {
 	kind    string    // of the address
 	repo    *oci.Repo
 	list    func(ctx context.Context) ([]offer, error)
-	publish func(ctx context.Context, o offer, c depot.Check) (depot.Published, error) // nil: the set does not have the entry any more
-	read    func(ctx context.Context, o offer) error                                   // reads the manifest of a tag of a repository; nil: the origin is none
+	publish func(ctx context.Context, o offer, l *depot.Listing, c depot.Check) (depot.Published, error) // nil: the set does not have the entry any more
+	read    func(ctx context.Context, o offer) error                                                     // reads the manifest of a tag of a repository; nil: the origin is none
 
 	platforms []addr.Platform // of a provider, see [ProviderEntry]
 	mirrors   bool            // it is a provider
 	editions  bool            // of a module: other content under a number is published
 	subdir    *string         // of a module
+	listing   *depot.Listing  // of the registry, as the plan read it
 	source    depot.Source    // of a provider
 	provider  addr.Provider
 }
@@ -239,6 +240,7 @@ func (s *Syncer) planEntry(ctx context.Context, it item, rec *Record) (p entryPl
 	if p.listing, err = depot.ReadListing(ctx, it.repo, it.kind, nil); err != nil {
 		return p, err
 	}
+	it.listing = p.listing
 	keep := s.retention(ctx, it, rec)
 	wanted, twice := it.wantedOffers(offers, p.listing, keep)
 	for i := 0; i < len(wanted); i++ {

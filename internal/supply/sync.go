@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -134,7 +135,7 @@ func (rec *Record) applyStep(st Step, vr VersionRecord, err error) Result {
 // publish fetches one version and publishes it, unless a check holds it back.
 func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Version) (VersionRecord, error) {
 	vr := VersionRecord{State: StatePublished, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second)}
-	check := func(ctx context.Context, x depot.Candidate) error {
+	var check depot.Check = func(ctx context.Context, x depot.Candidate) error {
 		if it.Scan.Scanner != "" {
 			vr.Scanned = s.o.Now().UTC().Truncate(time.Second)
 			if err := it.scanAll(ctx, x.Root, o.version, s.o); err != nil {
@@ -146,7 +147,10 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 		}
 		return nil
 	}
-	out, err := it.publish(ctx, o, check)
+	if it.Scan.Scanner == "" && !it.Approval.Required {
+		check = nil // the version is written with fewer requests
+	}
+	out, err := it.publish(ctx, o, it.listing, check)
 	vr.recordStored(it, out)
 	if held, ok := errors.AsType[*depot.HeldError](err); ok {
 		vr.Digest = held.Digest
@@ -174,7 +178,7 @@ func (vr *VersionRecord) recordStored(it item, out depot.Published) {
 // back.
 func (s *Syncer) extend(ctx context.Context, it item, o offer, known VersionRecord) (VersionRecord, error) {
 	vr := known
-	out, err := it.publish(ctx, o, func(ctx context.Context, x depot.Candidate) error {
+	out, err := it.publish(ctx, o, nil, func(ctx context.Context, x depot.Candidate) error {
 		if it.Scan.Scanner == "" {
 			return nil
 		}
@@ -269,7 +273,8 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 			return err
 		}
 	}
-	it.publish = func(ctx context.Context, o offer, c depot.Check) (depot.Published, error) {
+	var more atomic.Bool // a version was published
+	it.publish = func(ctx context.Context, o offer, l *depot.Listing, c depot.Check) (depot.Published, error) {
 		m := addr.ModuleVersion{Module: e.Address, Version: o.version}
 		fetch := func(ctx context.Context, dir string, whole bool) (depot.Fetched, error) {
 			got, err := fetchModule(ctx, from, e, o, dir, whole)
@@ -281,10 +286,12 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 			got.Annotations = all
 			return got, err
 		}
-		return s.d.MirrorModule(ctx, m, fetch, depot.ModuleOptions{
-			Policy: depot.Policy(e.Policy), Ignore: e.Ignore, Check: c, Compare: true,
+		out, err := s.d.MirrorModule(ctx, m, fetch, depot.ModuleOptions{
+			Policy: depot.Policy(e.Policy), Ignore: e.Ignore, Check: c, Compare: true, Listed: l, More: more.Load(),
 			AllowInvalid: e.AllowInvalid || s.o.Once, // a mirrored module was already published elsewhere
 		})
+		more.Store(more.Load() || err == nil)
+		return out, err
 	}
 	return it, nil
 }
@@ -313,7 +320,7 @@ func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
 		versions, err := src.Versions(ctx, e.Address)
 		return offersOf(versions), err
 	}
-	it.publish = func(ctx context.Context, o offer, c depot.Check) (depot.Published, error) {
+	it.publish = func(ctx context.Context, o offer, _ *depot.Listing, c depot.Check) (depot.Published, error) {
 		return s.d.MirrorProvider(ctx, src, e.Address, o.version, depot.MirrorOptions{
 			Platforms: e.Platforms, AllowUnsigned: e.AllowUnsigned, AllowExpired: e.AllowExpired, Trusted: e.Trusted, Check: c, Compare: true,
 		})

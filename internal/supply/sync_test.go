@@ -577,7 +577,7 @@ func TestSyncRepairsEveryVersion(t *testing.T) {
 // TestSyncRequests counts a new version's requests; others are examined once.
 func TestSyncRequests(t *testing.T) {
 	o, r := newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0"), newRunner(t)
-	for i, most := range []int{66, 5, 25} {
+	for i, most := range []int{46, 5, 19} {
 		if i == 2 {
 			o.tag("v1.3.0", "# new")
 		}

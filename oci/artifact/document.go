@@ -51,7 +51,7 @@ func PutDocument(ctx context.Context, r *oci.Repo, tag, artifactType string, lay
 	if err != nil {
 		return err
 	}
-	if err := EnsureBlobs(ctx, r, layer); err != nil {
+	if _, err := r.Push(ctx, oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob(), layer}, New: true}); err != nil {
 		return fmt.Errorf("write %s:%s: %w", r, tag, err)
 	}
 	return r.PutTag(ctx, tag, m)

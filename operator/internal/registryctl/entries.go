@@ -241,6 +241,7 @@ func (r *entries) runEngine(ctx context.Context, e *entry, ns *metav1.PartialObj
 	}
 	found, err := r.foundAfter(ctx, e, plan)
 	if err == nil {
+		found.noteFresh(results)
 		found, err = writeVersions(ctx, r, e, found)
 	}
 	if err != nil || e.list == nil { // a Version has its own status

@@ -24,6 +24,7 @@ type found struct {
 	listing *depot.Listing
 	known   map[string]supply.VersionRecord // by version
 	all     []v1alpha1.VersionSummary       // newest first
+	fresh   map[string]depot.Published      // modules that the run published without a scan, by digest
 }
 
 // foundAfter returns what the registry holds, read again after a change.
@@ -59,6 +60,16 @@ func newFound(l *depot.Listing, known map[string]supply.VersionRecord) *found {
 		}
 	}
 	return f
+}
+
+// noteFresh keeps what is known of modules that were just published: they need no read.
+func (f *found) noteFresh(results []supply.Result) {
+	f.fresh = map[string]depot.Published{}
+	for _, res := range results {
+		if res.Published.Size > 0 {
+			f.fresh[res.Published.Digest] = res.Published
+		}
+	}
 }
 
 // summary describes one version, from the listing and the record.

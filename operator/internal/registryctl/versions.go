@@ -287,6 +287,10 @@ func describeVersion(ctx context.Context, r *entries, e *entry, f *found, v *v1a
 
 // measureVersion reads the content, size, platforms and scans of a version into its status.
 func measureVersion(ctx context.Context, r *entries, f *found, digest string, s *v1alpha1.VersionStatus) error {
+	if p, ok := f.fresh[digest]; ok {
+		*s = v1alpha1.VersionStatus{RunStatus: s.RunStatus, State: s.State, Digest: s.Digest, ContentDigest: p.ContentDigest, SizeBytes: p.Size}
+		return nil
+	}
 	m, err := f.listing.Repository.Fetch(ctx, digest)
 	if err != nil {
 		return err
