@@ -182,6 +182,9 @@ type EntryStatus struct {
 
 	// Not all versions are listed.
 	Truncated bool `json:"truncated,omitempty"`
+
+	// When a run last succeeded. A run that finds nothing new updates it at most once a day.
+	LastSyncTime *metav1.Time `json:"lastSyncTime,omitempty"`
 }
 
 // VersionState is the state of a version in the registry.

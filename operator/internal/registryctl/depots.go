@@ -17,10 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -46,7 +49,22 @@ func (r *depots) setup(mgr ctrl.Manager) error {
 	})
 	return ctrl.NewControllerManagedBy(mgr).For(&v1alpha1.Depot{}).
 		WithOptions(controller.Options{RateLimiter: newRateLimiter()}).
-		Watches(&v1alpha1.Module{}, byLabel).Watches(&v1alpha1.Provider{}, byLabel).Complete(r)
+		Watches(&v1alpha1.Module{}, byLabel, builder.WithPredicates(moreThanTime())).
+		Watches(&v1alpha1.Provider{}, byLabel, builder.WithPredicates(moreThanTime())).Complete(r)
+}
+
+// moreThanTime matches updates of entries that change more than the time of their last run.
+func moreThanTime() predicate.Predicate {
+	without := func(o client.Object) client.Object {
+		o = o.DeepCopyObject().(client.Object)
+		o.SetResourceVersion("")
+		o.SetManagedFields(nil)
+		entryOf(o).list.LastSyncTime = nil
+		return o
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !equality.Semantic.DeepEqual(without(e.ObjectOld), without(e.ObjectNew))
+	}}
 }
 
 // Reconcile brings the entries of a Depot, and its status, up to date.

@@ -18,7 +18,7 @@
 // The controller of an entry also creates and reads its Versions, and writes their
 // statuses; a change of a Version wakes the controller of its target. A Version without a
 // target is an entry itself, with a status of its own. A Depot only creates entries. Each
-// reconcile of an entry is a run, and a new leader reconciles everything once.
+// reconcile of an entry is a run, at its turn: a new leader waits for that, too.
 //
 // # Address ownership
 //

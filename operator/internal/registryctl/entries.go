@@ -151,6 +151,7 @@ func (r *entries) sumUp(ctx context.Context, e *entry, before client.Object, err
 	case err != nil:
 		e.sayVerdict(r.events, verdictOf(err))
 	}
+	e.recordSync(before, err, r.Now())
 	if e.status.ObservedGeneration == e.GetGeneration() && !equality.Semantic.DeepEqual(statusOf(before), statusOf(e.Object)) {
 		before.SetResourceVersion(e.GetResourceVersion()) // the run may have changed the finalizer
 		if err := r.Status().Patch(ctx, e.Object, verdict.Since(before)); err != nil {
@@ -184,8 +185,17 @@ func (r *entries) rate(e *entry, err error, pause time.Duration, written bool) t
 		e.status.ObservedGeneration = e.GetGeneration()
 	}
 	r.backOff.Forget(name)
-	wait := e.run.Interval.Length()
-	return wait*9/10 + rand.N(wait/5+1) // so that entries created together do not stay in step
+	return e.untilTurn(now, now)
+}
+
+// recordSync notes in the status that a run succeeded, if that is written anyway or was long ago.
+func (e *entry) recordSync(before client.Object, err error, now time.Time) {
+	if !e.ran || err != nil || e.list == nil {
+		return
+	}
+	if at := e.list.LastSyncTime; at == nil || now.Sub(at.Time) >= recordPause || !equality.Semantic.DeepEqual(statusOf(before), statusOf(e.Object)) {
+		e.list.LastSyncTime = &metav1.Time{Time: now}
+	}
 }
 
 // holdEntry adds the finalizer before the registry is touched, if deletion does something.
@@ -258,8 +268,8 @@ func (r *entries) runEngine(ctx context.Context, e *entry, ns *metav1.PartialObj
 	return failed
 }
 
-// awaitTurn spreads the first runs after a start over the interval, or an hour, so that a start does not ask
-// all origins at once. An entry for which there is work to do has its turn.
+// awaitTurn lets the first run after a start wait for the entry's turn, so that a start asks no origin
+// anew; missed ones are spread over the interval, or an hour. An entry for which there is work to do has its turn.
 func (r *entries) awaitTurn(ctx context.Context, e *entry) error {
 	if !meta.IsStatusConditionTrue(e.status.Conditions, v1alpha1.ConditionReady) || e.status.ObservedGeneration != e.GetGeneration() ||
 		e.requestedRun() != e.status.LastHandledRequest || !r.past.begin(e) {
@@ -281,10 +291,15 @@ func (r *entries) awaitTurn(ctx context.Context, e *entry) error {
 	if slices.ContainsFunc(approvals.Items, func(a v1alpha1.Approval) bool { return a.Status.Result == "" }) {
 		return nil
 	}
-	if interval := e.run.Interval.Length(); interval > 0 {
+	interval := e.run.Interval.Length()
+	at, known := e.lastSync(r.Now())
+	switch {
+	case interval == 0:
+		return nil
+	case !known:
 		return &soonError{rand.N(min(interval, time.Hour))}
 	}
-	return nil
+	return &soonError{e.untilTurn(r.Now(), at)}
 }
 
 func (e *entry) sayVerdict(to events.EventRecorder, v verdict.Verdict) {

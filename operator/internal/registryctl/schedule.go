@@ -3,6 +3,7 @@
 package registryctl
 
 import (
+	"hash/fnv"
 	"sync"
 	"time"
 
@@ -19,8 +20,11 @@ const (
 	maxBackOff = 10 * time.Minute
 )
 
-// pastRuns knows the last run of each entry. It is kept in memory: after a start the first run of
-// an entry, within its interval if it is up to date, examines everything.
+// recordPause is how old status.lastSyncTime gets before a run that found nothing new writes it.
+const recordPause = 24 * time.Hour
+
+// pastRuns knows the last run of each entry. It is kept in memory: the first run of an entry after a
+// start examines everything.
 type pastRuns struct {
 	mu   sync.Mutex // guards the field below
 	runs map[types.NamespacedName]past
@@ -99,4 +103,36 @@ func (s *pastRuns) forget(name types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.runs, name)
+}
+
+// untilTurn is how long the next run of an entry has to wait. Its turns are given by its interval and
+// its UID, at least half an interval after the last run: a restart moves none, and entries that were
+// created together are spread.
+func (e *entry) untilTurn(now, last time.Time) time.Duration {
+	interval := e.run.Interval.Length()
+	if interval == 0 {
+		return 0
+	}
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(e.GetUID())) // never fails
+	turn := time.Duration(hash.Sum64() % uint64(interval))
+	pause := max(0, last.Add(interval/2).Sub(now))
+	return pause + interval - (time.Duration(now.UnixNano())+pause-turn)%interval
+}
+
+// lastSync is when the entry was last seen to be up to date; known is false if it must have missed
+// a turn since, while no operator ran.
+func (e *entry) lastSync(now time.Time) (at time.Time, known bool) {
+	if e.list == nil {
+		return time.Time{}, true
+	}
+	if e.list.LastSyncTime == nil {
+		return time.Time{}, false
+	}
+	longest := e.run.Interval.Length() * 3 / 2
+	if e.run.Interval.Length() < recordPause {
+		longest += recordPause
+	}
+	at = e.list.LastSyncTime.Time
+	return at, now.Sub(at) <= longest
 }

@@ -105,6 +105,11 @@ func TestDepotSyncs(t *testing.T) {
 		}
 	}
 
+	m := &v1alpha1.Module{}
+	must.Succeed(t, s.Get(t.Context(), client.ObjectKey{Namespace: s.ns, Name: d.Status.Entries[0].Name}, m))
+	if m.Status.LastSyncTime == nil {
+		t.Errorf("the Module says %+v", m.Status)
+	}
 	s.stop()
 	before, everything := s.revisions(), s.everything()
 	modules, providers, depots := reconciled(t, "module"), reconciled(t, "provider"), reconciled(t, "depot")
