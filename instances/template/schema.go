@@ -31,6 +31,14 @@ type Module struct {
 	Refused map[string]string
 }
 
+// RefusedBy returns why a tool does not take the module as a root module; "" is none.
+func (m Module) RefusedBy(tool string) error {
+	if why := m.Refused[tool]; why != "" {
+		return fmt.Errorf("the executor runs %s, which refuses the module: %s", tool, why)
+	}
+	return nil
+}
+
 // Schema describes valid parameters of a template, for one version of its module. It is immutable.
 type Schema struct {
 	document   json.RawMessage

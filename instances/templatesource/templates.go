@@ -223,8 +223,8 @@ func (t *Templates) useOlder(ctx context.Context, e *template.Entry, newest stri
 
 // newSchema refuses a module that the tool of launches does not take as a root module.
 func (t *Templates) newSchema(of *template.Template, m template.Module) (*template.Schema, error) {
-	if why := m.Refused[t.o.Tool]; why != "" {
-		return nil, fmt.Errorf("template %s: the executor runs %s, which refuses the module: %s", of.Name, t.o.Tool, why)
+	if err := m.RefusedBy(t.o.Tool); err != nil {
+		return nil, fmt.Errorf("template %s: %w", of.Name, err)
 	}
 	return template.NewSchema(of, m)
 }
@@ -321,16 +321,10 @@ func Described(d artifact.ModuleDescription, path string) (template.Module, erro
 	if err != nil {
 		return template.Module{}, err
 	}
-	out := template.Module{Inputs: module.Inputs, Outputs: map[string]bool{}, Refused: map[string]string{}}
-	for tool, what := range module.OnlyFor {
-		out.Refused[map[string]string{"opentofu": "terraform", "terraform": "opentofu"}[tool]] = "it uses " + what
-	}
+	out := template.Module{Inputs: module.Inputs, Outputs: map[string]bool{}, Refused: Refusals(module)}
 	for _, o := range module.Outputs {
 		if o.Ephemeral {
 			return out, fmt.Errorf("the output %s is ephemeral, which both tools refuse in a root module, such as that of a template", o.Name)
-		}
-		if o.Deprecated != "" {
-			out.Refused["terraform"] = "its output " + o.Name + " is deprecated, as none of a root module may be"
 		}
 		out.Outputs[o.Name] = o.Sensitive
 	}
@@ -338,6 +332,20 @@ func Described(d artifact.ModuleDescription, path string) (template.Module, erro
 		return out, fmt.Errorf("no tool takes it as a root module: opentofu: %s; terraform: %s", out.Refused["opentofu"], out.Refused["terraform"])
 	}
 	return out, nil
+}
+
+// Refusals says why a tool, opentofu or terraform, does not take a module as a root module.
+func Refusals(m artifact.DescribedModule) map[string]string {
+	refused := map[string]string{}
+	for tool, what := range m.OnlyFor {
+		refused[map[string]string{"opentofu": "terraform", "terraform": "opentofu"}[tool]] = "it uses " + what
+	}
+	for _, o := range m.Outputs {
+		if o.Deprecated != "" {
+			refused["terraform"] = "its output " + o.Name + " is deprecated, as none of a root module may be"
+		}
+	}
+	return refused
 }
 
 func describedModule(d artifact.ModuleDescription, path string) (artifact.DescribedModule, error) {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,6 +49,7 @@ type runSite struct {
 	config     string
 	instances  string
 	unbounded  bool
+	tool       string
 	users      []string
 }
 
@@ -61,6 +63,7 @@ func (s *runSite) addTo(f *pflag.FlagSet) {
 	f.StringVar(&s.config, "config", "", "`FILE` in HCL with the instances and quota blocks, which the portal also reads")
 	f.StringArrayVar(&s.users, "user-issuer", nil, "`PREFIX=ISSUER` that maps users of the cluster, named PREFIX and a subject, to that subject of the issuer at the portal, so users cannot approve their own requests (repeatable; https://ISSUER#SUBJECT is mapped by default)")
 	f.BoolVar(&s.unbounded, "unsafe-no-policies", false, "run modules even though no admission policy of the chart limits what this account may write: for trials only")
+	f.StringVar(&s.tool, "runner-tool", "opentofu", "`TOOL` in tofu-controller's default runner, opentofu or terraform; modules that it refuses do not run; empty: not known")
 	f.StringVar(&s.instances, "instances-namespace", instancesNamespace, "`NAMESPACE` of Templates, and of the Instances that the portal makes")
 }
 
@@ -78,6 +81,9 @@ func (s *runSite) check() error {
 	}
 	if _, err := instancectl.ParseUsers(s.users); err != nil {
 		return usagef("--user-issuer %v", err)
+	}
+	if !slices.Contains([]string{"opentofu", "terraform", ""}, s.tool) {
+		return usagef("--runner-tool %q is not opentofu or terraform", s.tool)
 	}
 	if wrong := validation.IsDNS1123Label(s.instances); len(wrong) > 0 {
 		return usagef("--instances-namespace %q is not a valid namespace name: %s", s.instances, wrong[0])
@@ -250,7 +256,7 @@ func (f *flags) startInstances(mgr ctrl.Manager, r runsOf, clock *instancectl.Cl
 		Instances: f.runs.instances, Operator: f.namespace, Network: f.runs.network, Gate: f.gate.webhook(f.namespace),
 	}
 	return instancectl.Setup(mgr, r.direct, instancectl.Options{
-		Settings: settings, Clock: clock, Operator: f.namespace, Modules: instancerun.Modules{Catalog: r.list},
+		Settings: settings, Clock: clock, Operator: f.namespace, Modules: instancerun.Modules{Catalog: r.list}, Tool: f.runs.tool,
 		Charts:   instancerun.Charts{Flux: options.Flux, Registry: r.host, PlainHTTP: f.site.plainHTTP},
 		Executor: instancerun.New(options),
 	})
@@ -300,6 +306,6 @@ func (f *flags) startKinds(mgr ctrl.Manager, r runsOf, log *slog.Logger) error {
 		return err
 	}
 	return kindctl.Setup(mgr, kindctl.Options{
-		Client: r.direct, Modules: kindctl.Registry{Catalog: r.list, Client: r.client}, Objects: objects, Namespace: f.namespace,
+		Client: r.direct, Modules: kindctl.Registry{Catalog: r.list, Client: r.client}, Objects: objects, Namespace: f.namespace, Tool: f.runs.tool,
 	})
 }

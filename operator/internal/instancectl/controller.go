@@ -41,6 +41,7 @@ type Options struct {
 	Operator    string // namespace of the operator, which holds the records
 	Modules     Modules
 	Charts      Charts
+	Tool        string // of tofu-controller's runner: opentofu, terraform, or "": not known
 	Clock       *Clock
 	Concurrency int           // attempts at once; 0: 20
 	Observe     time.Duration // how often running attempts are checked; 0: 2 s

@@ -166,7 +166,8 @@ func (r *resolver) resolveModule(ctx context.Context, t *template.Template, ref 
 	if len(module.Inputs) > maxInputs {
 		return source, module, invalid{fmt.Errorf("the schema of the inputs of module %s %s has %d bytes, the limit is %d", source.Module, source.Version, len(module.Inputs), maxInputs)}
 	}
-	if _, err := schemaOf(t, module.Inputs, module.Outputs); err != nil {
+	_, err = schemaOf(t, module.Inputs, module.Outputs)
+	if err = cmp.Or(module.RefusedBy(r.Tool), err); err != nil {
 		return source, module, invalid{err}
 	}
 	return source, module, nil

@@ -22,13 +22,16 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// published are versions, highest first, with a required input.
+// published are versions, highest first, with a required input, or with an action.
 type published [][2]string
 
 func (p published) Resolve(_ context.Context, ref template.ModuleRef) (template.Source, template.Module, error) {
 	for _, v := range p {
 		if ref.Version == "" || ref.Version == v[0] {
 			required := ""
+			if v[1] == "action" {
+				return sourceAt(v[0]), template.Module{Refused: map[string]string{"opentofu": "it uses an action"}}, nil
+			}
 			if v[1] != "" {
 				required = fmt.Sprintf(`,"required":[%q]`, v[1])
 			}
@@ -47,7 +50,7 @@ func (p published) Versions(context.Context, template.ModuleRef, int) (all []tem
 
 // TestTemplateResolves publishes a version with a new required input: a Template stays
 // Ready at the version that fits, also after it was edited, and says why. One whose Secret is
-// missing or does not allow the use is not Ready.
+// missing or does not allow the use is not Ready, nor one of a module that only Terraform runs.
 func TestTemplateResolves(t *testing.T) {
 	scheme := runtime.NewScheme()
 	must.Succeed(t, v1alpha1.AddToScheme(scheme))
@@ -69,6 +72,8 @@ func TestTemplateResolves(t *testing.T) {
 		{published{{"1.5.0", "zone"}, {"1.4.0", ""}}, nil, "1.4.0", "it stays at version 1.4.0 of the module, since version 1.5.0 is not compatible", true},
 		{published{{"1.6.0", "zone"}, {"1.5.0", "zone"}, {"1.4.0", ""}}, func() { o.Spec.Description = "newer" }, "1.4.0", "version 1.6.0 is not compatible", true},
 		{published{{"1.7.0", ""}, {"1.6.0", "zone"}}, nil, "1.7.0", "version 1.7.0", true},
+		{published{{"1.8.0", "action"}, {"1.7.0", ""}}, nil, "1.7.0", "since version 1.8.0 is not compatible with the template: the executor runs opentofu, which refuses the module: it uses an action", true},
+		{published{{"1.7.0", "action"}}, nil, "1.7.0", "the executor runs opentofu, which refuses the module", false},
 		{published{{"1.7.0", ""}}, func() { o.Spec.Parameters[0].Name = "sizes" }, "1.7.0", "sizes", false},
 		{published{{"1.8.0", "zone"}, {"1.7.0", ""}}, func() {
 			o.Spec.Parameters[0].Name = "size"
@@ -85,7 +90,7 @@ func TestTemplateResolves(t *testing.T) {
 			o.Generation++
 			must.Succeed(t, c.Update(t.Context(), o))
 		}
-		r := &resolver{Client: c, live: c, Options: Options{Settings: settings, Operator: secret.Namespace, Modules: step.published}, events: &events.FakeRecorder{}}
+		r := &resolver{Client: c, live: c, Options: Options{Settings: settings, Operator: secret.Namespace, Modules: step.published, Tool: "opentofu"}, events: &events.FakeRecorder{}}
 		must.Get(r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}))(t)
 		must.Succeed(t, c.Get(t.Context(), client.ObjectKeyFromObject(o), o))
 		is := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)

@@ -42,6 +42,7 @@ type Options struct {
 	Client    client.Client // not cached
 	Modules   Modules
 	Objects   Objects
+	Tool      string // of tofu-controller's own runner: opentofu, terraform, or "": not known
 	Namespace string // of the operator, for the revisions that objects have
 	// Every is the time between two checks of the registry; 0: a minute.
 	Every time.Duration

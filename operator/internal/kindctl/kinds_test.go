@@ -164,9 +164,11 @@ func TestRefusals(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)
 	s.publish("1.0.0", network(""))
+	s.publish("2.0.0", network("action \"local_command\" \"a\" {}"))
 	s.start(nil)
 
 	for _, c := range []struct{ plural, more, reason, text string }{
+		{"actions", "{spec: {module: {version: 2.0.0}}}", v1alpha1.ReasonInvalid, "the executor runs opentofu, which refuses the module: it uses "},
 		{"wrongs", "{spec: {schema: {expose: [none]}}}", v1alpha1.ReasonSchemaInvalid, "spec.schema.expose: no input none"},
 		{"futures", "{spec: {module: {version: '>= 7.0.0'}}}", v1alpha1.ReasonVersionMissing, "matches \">= 7.0.0\""},
 		{"nonsenses", "{spec: {module: {version: 1.2.3.4.5}}}", v1alpha1.ReasonInvalid, "spec.module.version"},
@@ -179,6 +181,9 @@ func TestRefusals(t *testing.T) {
 		}
 		s.remove(def)
 	}
+	def := s.define("owns", "Owns", "{spec: {module: {version: 2.0.0}, run: {runner: {image: registry.example.com/terraform:1}}}}")
+	s.says(def, metav1.ConditionTrue, v1alpha1.ReasonEstablished) // the tool of an image is not known
+	s.remove(def)
 }
 
 // newKey returns a public key that signed nothing, in YAML.

@@ -98,6 +98,11 @@ func (d *definitions) resolveCurrent(ctx context.Context, def *v1alpha1.ModuleKi
 	if found.Size > fluxexec.MaxModule {
 		return n, &verdict.Problem{Reason: v1alpha1.ReasonModuleTooLarge, Message: fmt.Sprintf("the module is %.1f MiB, but tofu-controller's runner accepts at most %d MiB: exclude files with .tfignore", float64(found.Size)/(1<<20), fluxexec.MaxModule>>20)}
 	}
+	if r := def.Spec.Run.Runner; r == nil || r.Image == "" {
+		if err := found.Module.RefusedBy(d.Tool); err != nil {
+			return n, &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: err.Error()}
+		}
+	}
 	if had, ok := d.made[def.Name]; ok && had.kind.Definition.UID == def.UID && had.generation == def.Generation && had.found.Digest == found.Digest {
 		n.made = had
 		return n, nil

@@ -105,7 +105,7 @@ func (s *site) start(wrap func(client.Client) client.Client) {
 	if wrap != nil {
 		c = wrap(c)
 	}
-	must.Succeed(s.t, kindctl.Setup(mgr, kindctl.Options{Client: c, Modules: fresh{s.registry}, Objects: &s.runs, Namespace: s.operatorNamespace, Every: time.Second}))
+	must.Succeed(s.t, kindctl.Setup(mgr, kindctl.Options{Client: c, Modules: fresh{s.registry}, Objects: &s.runs, Namespace: s.operatorNamespace, Tool: "opentofu", Every: time.Second}))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/instances/templatesource"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
@@ -32,7 +33,7 @@ func Described(d artifact.ModuleDescription, folder string) (Module, error) {
 	if i < 0 {
 		return Module{}, fieldf("spec.module.path", "the description of the module has no folder %s: it has the root, modules/… and examples/…", folder)
 	}
-	m := Module{Inputs: all[i].Inputs, Outputs: map[string]bool{}}
+	m := Module{Inputs: all[i].Inputs, Outputs: map[string]bool{}, Refused: templatesource.Refusals(all[i])}
 	for _, o := range all[i].Outputs {
 		if o.Ephemeral {
 			return Module{}, fieldf("spec.module.path", "the output %s is ephemeral, which both tools refuse in a root module, such as that of a kind", o.Name)
