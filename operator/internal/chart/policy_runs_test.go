@@ -17,6 +17,7 @@ import (
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -49,6 +50,7 @@ func TestPoliciesOfRuns(t *testing.T) {
 	t.Run("portal", func(t *testing.T) { s.at(t).portals() })
 	t.Run("marks", func(t *testing.T) { s.at(t).marksOfRuns() })
 	t.Run("managed", func(t *testing.T) { s.at(t).managedRuns() })
+	t.Run("statuses", func(t *testing.T) { s.at(t).statuses() })
 	t.Run("self", func(t *testing.T) { s.at(t).selfRuns() })
 	t.Run("definitions", func(t *testing.T) { s.at(t).definitions() })
 	t.Run("data", func(t *testing.T) { s.at(t).deletionOfData() })
@@ -64,7 +66,7 @@ func (s *site) kind() {
 		Group: "apps.okara.dev", Scope: apiextensions.NamespaceScoped,
 		Names: apiextensions.CustomResourceDefinitionNames{Plural: "vpcs", Singular: "vpc", Kind: "Vpc", ListKind: "VpcList"},
 		Versions: []apiextensions.CustomResourceDefinitionVersion{{
-			Name: "v1alpha1", Served: true, Storage: true,
+			Name: "v1alpha1", Served: true, Storage: true, Subresources: &apiextensions.CustomResourceSubresources{Status: &apiextensions.CustomResourceSubresourceStatus{}},
 			Schema: &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &apiextensions.JSONSchemaProps{
 				Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{"spec": {
 					Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{"protected": {Type: "string"}},
@@ -204,6 +206,21 @@ func (s *site) launches() {
 	s.allows("what a backup brings back", s.admin.Create(ctx, s.instance(user)))
 	s.allows("a member that a backup brings back", s.admin.Create(ctx, s.instance("", managed)))
 	s.allows("its end by the operator", patch(ctx, s.operator, mine, `{"spec":{"expiresAt":"2030-01-01T00:00:00Z"}}`))
+}
+
+// statuses: who may write everything in a namespace, with the UID of another's Instance in the status
+// of an older one of his, would have and end what it made.
+func (s *site) statuses() {
+	i := s.instance(s.anna(), func(o client.Object) { o.SetNamespace(s.tenants) })
+	for what, o := range map[string]client.Object{"an Instance": i, "an object of a kind": s.vpc()} {
+		s.must(s.tenant.Create(s.t.Context(), o))
+		write := func(c client.Client) error {
+			return c.Status().Patch(s.t.Context(), o.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(`{"status":{"uid":"of another"}}`)))
+		}
+		s.refuses("okara-status", "the status of "+what, write(s.tenant))
+		s.allows("that of "+what+" by the operator", write(s.operator))
+		s.allows("that of "+what+" from a backup", write(s.admin))
+	}
 }
 
 // assigns: an account of GitOps says whose an Instance is, and has what it created.

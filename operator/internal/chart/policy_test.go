@@ -106,6 +106,10 @@ func (s *site) untilInForce() {
 			return s.tenant.Delete(s.t.Context(), m)
 		},
 		"okara-approver": func() error { return s.tenant.Create(s.t.Context(), s.instance("alice")) },
+		"okara-status": func() error {
+			m := s.made()
+			return s.tenant.Status().Patch(s.t.Context(), m, client.RawPatch(types.MergePatchType, []byte(`{"status":{"latest":"1.0.0"}}`)))
+		},
 		"okara-portal": func() error {
 			return s.portal.Create(s.t.Context(), s.instance(user, finalizers("example.com/x")))
 		},
@@ -263,7 +267,7 @@ func (s *site) versions() {
 	s.allows("how it is listed", patch(ctx, s.tenant, v, `{"spec":{"state":"Yanked","message":"broken"}}`))
 	s.refuses("okara-managed", "its labels", patch(ctx, s.tenant, v, `{"metadata":{"labels":{"okara.dev/uid":"x"}}}`))
 	s.refuses("okara-managed", "its owner", patch(ctx, s.tenant, v, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"c","uid":"u"}]}}`))
-	s.refuses("okara-managed", "its status", s.tenant.Status().Patch(ctx, v.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"digest":"sha256:0"}}`))))
+	s.refuses("okara-managed, okara-status", "its status", s.tenant.Status().Patch(ctx, v.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"digest":"sha256:0"}}`))))
 }
 
 func (s *site) marks() {

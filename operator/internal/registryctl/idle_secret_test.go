@@ -131,7 +131,7 @@ func (f *forge) module(w http.ResponseWriter, parts []string) bool {
 		}
 		f.json(w, map[string]any{"modules": []any{map[string]any{"versions": versions}}})
 	case len(parts) == 6 && parts[0] == "m" && parts[5] == "download":
-		w.Header().Set("X-Terraform-Get", fmt.Sprintf("https://codeload.github.com/%s//*?archive=tar.gz", parts[4]))
+		w.Header().Set("X-Terraform-Get", fmt.Sprintf("https://codeload.github.com/%s//*?archive=tar.gz&X-Amz-Signature=%d", parts[4], f.links.Add(1)))
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		return false

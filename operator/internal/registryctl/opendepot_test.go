@@ -14,6 +14,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,10 +110,11 @@ spec: {type: Provider, version: 1.2.0, operatingSystem: darwin, architecture: ar
 
 // forge serves github.com's API and providers, in three versions.
 type forge struct {
-	t    *testing.T
-	key  *signing.Key
-	now  time.Time
-	text string // in each tree, in addition to its version
+	t     *testing.T
+	key   *signing.Key
+	now   time.Time
+	text  string       // in each tree, in addition to its version
+	links atomic.Int64 // signed so far: no two are equal
 }
 
 func newForge(t *testing.T) *forge {
@@ -207,7 +209,7 @@ func (f *forge) download(w http.ResponseWriter, name, version string) {
 	at := "https://registry.opentofu.org/files/" + name + "/" + version + "/"
 	f.json(w, map[string]any{
 		"protocols": []string{"6.0"}, "os": "darwin", "arch": "arm64", "filename": file, "shasum": digest.FromBytes(zip).Encoded(),
-		"download_url": at + "zip", "shasums_url": at + "sums", "shasums_signature_url": at + "sig",
+		"download_url": fmt.Sprint(at, "zip?X-Amz-Signature=", f.links.Add(1)), "shasums_url": at + "sums", "shasums_signature_url": at + "sig",
 		"signing_keys": map[string]any{"gpg_public_keys": []any{map[string]string{"key_id": public.ID, "ascii_armor": public.Armor}}},
 	})
 }

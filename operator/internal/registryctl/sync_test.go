@@ -143,6 +143,29 @@ func TestDepotSyncs(t *testing.T) {
 	})
 }
 
+// TestTwoClusters lets two operators, each with a registry of its own, fetch a module and a provider
+// by links that their origin signs anew for each: the manifests are equal.
+func TestTwoClusters(t *testing.T) {
+	f := newForge(t)
+	var filled []map[string]string
+	for range 2 {
+		s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**, mirror:registry.opentofu.org/hashicorp/null"})
+		s.out.close(f.answer)
+		s.start()
+		m := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Source = "registry.opentofu.org/acme/vpc/aws" })
+		v := s.alone(s.ns, "null", "1.1.0", func(spec *v1alpha1.VersionSpec) {
+			spec.Address, spec.Source, spec.Platforms = "hashicorp/null", "", []string{"darwin_arm64"}
+		})
+		s.says(m, true, v1alpha1.ReasonSynced)
+		s.says(v, true, v1alpha1.ReasonSynced)
+		filled = append(filled, content(t, s.fill, "p/modules/"+vpc, "p/mirror/registry.opentofu.org/hashicorp/null"))
+		s.stop()
+	}
+	if !maps.Equal(filled[0], filled[1]) || len(filled[0]) < 4 || f.links.Load() < 8 {
+		t.Errorf("by %d links:\n%v\n%v", f.links.Load(), filled[0], filled[1])
+	}
+}
+
 // everything returns the whole content of the registry.
 func (s *site) everything() map[string]string {
 	s.t.Helper()
