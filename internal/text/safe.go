@@ -40,7 +40,7 @@ func Block(s string) string {
 		switch {
 		case r == '\r':
 			return -1
-		case r == '\n' || r == '\t' || strings.ContainsRune(joiners, r):
+		case r == '\n' || r == '\t' || ' ' <= r && r <= '~' || strings.ContainsRune(joiners, r):
 			return r
 		}
 		return visibleRune(r)

@@ -146,7 +146,7 @@ func LanguageOf(name string) string {
 
 // Only these languages are highlighted, with rules in this file: the hundreds of
 // languages and styles of the library would be parsed at each start of each command. A
-// rule looks at one line, so that its time is bounded. What app.css gives no color is chroma.Text,
+// rule looks at one line, so that its time is bounded; HCL has [hclLexer]. What app.css gives no color is chroma.Text,
 // which gets no element.
 
 // lexers are those that some text needed, by language. To compile one takes longer than to read
@@ -160,8 +160,6 @@ func newLexer(language string) chroma.Lexer {
 	}
 	rules := func() chroma.Rules { return chroma.Rules{"root": {rule(`.+`, chroma.Text), rule(`\n`, chroma.Text)}} }
 	switch language {
-	case "hcl":
-		rules = hclRules
 	case "json":
 		rules = jsonRules
 	case "yaml":
@@ -171,7 +169,11 @@ func newLexer(language string) chroma.Lexer {
 	case "sh":
 		rules = shellRules
 	}
-	made, _ := lexers.LoadOrStore(language, chroma.Coalesce(chroma.MustNewLexer(&chroma.Config{Name: language}, rules)))
+	by := chroma.Coalesce(chroma.MustNewLexer(&chroma.Config{Name: language}, rules))
+	if language == "hcl" {
+		by = hclLexer{by}
+	}
+	made, _ := lexers.LoadOrStore(language, by)
 	return made.(chroma.Lexer)
 }
 
@@ -181,42 +183,6 @@ func rule(pattern string, t chroma.Emitter, then ...chroma.Mutator) chroma.Rule 
 		r.Mutator = then[0]
 	}
 	return r
-}
-
-// hclRules highlight HCL, the language of OpenTofu and Terraform
-// (https://github.com/hashicorp/hcl/blob/main/hclsyntax/spec.md).
-func hclRules() chroma.Rules {
-	return chroma.Rules{
-		"root": {
-			rule(`\s+`, chroma.Text),
-			rule(`(#|//).*`, chroma.CommentSingle),
-			rule(`/\*`, chroma.CommentMultiline, chroma.Push("comment")),
-			rule(`<<-?[A-Za-z_][\w-]*\n`, chroma.LiteralStringHeredoc, chroma.Push("heredoc")),
-			rule(`"`, chroma.LiteralString, chroma.Push("string")),
-			rule(`(true|false|null)\b`, chroma.KeywordConstant),
-			rule(`\d+(\.\d+)?([eE][+-]?\d+)?`, chroma.LiteralNumber),
-			rule(`(for|in|if)\b(?=\s)`, chroma.Keyword),
-			rule(`[A-Za-z_][\w-]*(?=[ \t]*("|\{))`, chroma.KeywordDeclaration),
-			rule(`[A-Za-z_][\w-]*(?=[ \t]*=[^=>])`, chroma.NameAttribute),
-			rule(`[A-Za-z_][\w-]*(?=\()`, chroma.NameBuiltin),
-			rule(`[A-Za-z_][\w-]*`, chroma.Text),
-			rule(`[-+*/%!<>=&|?:]+`, chroma.Text),
-			rule(`\}`, chroma.Text, chroma.Pop(1)),
-			rule(`\{`, chroma.Text, chroma.Push("root")),
-			rule(`.`, chroma.Text),
-		},
-		"comment": {rule(`\*/`, chroma.CommentMultiline, chroma.Pop(1)), rule(`[^*]+|\*`, chroma.CommentMultiline)},
-		// The end marker of a heredoc is in capitals by convention.
-		"heredoc": {
-			rule(`[ \t]*[A-Z][A-Z0-9_]*(?=\n|\z)`, chroma.LiteralStringHeredoc, chroma.Pop(1)),
-			rule(`.+\n?|\n`, chroma.LiteralStringHeredoc),
-		},
-		"string": {
-			rule(`[$%]\{`, chroma.Text, chroma.Push("root")),
-			rule(`"|\n`, chroma.LiteralString, chroma.Pop(1)),
-			rule(`\\.|[^"\\$%\n]+|.`, chroma.LiteralString),
-		},
-	}
 }
 
 func jsonRules() chroma.Rules {
