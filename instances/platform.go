@@ -192,7 +192,7 @@ func (l *platform) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 		Defaults: template.Defaults{TTL: l.o.TTL, Connection: l.o.Connection}, Known: l.knownNames(), Tool: l.executor.Tool(),
 	})
 	l.driver = driver.New(driver.Options{
-		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executors: map[string]run.Executor{template.ExecutorLocal: l.executor},
+		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executor: l.executor,
 		Templates: l.templates, Client: l.base.Client, Layout: l.base.Layout, Sealer: l.base.Env.States.Sealer, Ledger: l.ledgerRepository,
 		Concurrency: l.o.Runs, Limits: run.Limits{Memory: l.o.Executor.Memory.Value(), Scratch: l.o.Executor.Scratch.Value()}, Config: l.o.Config, RunID: runID, Queue: l.queue, Metrics: l.metrics, Logger: l.log, Audit: l.base.Audit,
 	})
@@ -329,7 +329,7 @@ func (l *platform) serveBackground(ctx context.Context) {
 }
 
 // childOrder returns what the child of an attempt needs beside the spec.
-func (l *platform) childOrder(ctx context.Context, s run.Spec) (sandbox.Order, error) {
+func (l *platform) childOrder(ctx context.Context, s run.Attempt) (sandbox.Order, error) {
 	o := sandbox.Order{StateKeys: l.base.Env.Getenv("OKARA_STATE_KEYS"), Server: l.at, AllowEncryption: s.Remote != nil && l.base.Settings.Cloud.TFE.AllowEncryption, Prices: l.o.Prices}
 	var err error
 	if o.Server.Token, err = l.guard.NewRunToken(access.RunToken{
@@ -341,7 +341,7 @@ func (l *platform) childOrder(ctx context.Context, s run.Spec) (sandbox.Order, e
 	return o, err
 }
 
-func (l *platform) readScopes(s run.Spec) []rights.Scope {
+func (l *platform) readScopes(s run.Attempt) []rights.Scope {
 	scopes := []rights.Scope{
 		{Action: rights.Read, Kind: addr.KindProvider, Glob: rights.Everything}, {Action: rights.Read, Kind: addr.KindMirror, Glob: rights.Everything},
 	}
@@ -363,7 +363,7 @@ const afterLimit = time.Hour
 
 // registryAccess returns how the child reaches the registry: the built-in one through the
 // socket, any other one with the credential of this server.
-func (l *platform) registryAccess(ctx context.Context, s run.Spec) (sandbox.Registry, error) {
+func (l *platform) registryAccess(ctx context.Context, s run.Attempt) (sandbox.Registry, error) {
 	host, repository, _ := strings.Cut(s.Repository, "/")
 	out := sandbox.Registry{Prefix: host, PlainHTTP: l.base.Env.OCI.PlainHTTP}
 	if l.base.Layout.Prefix != "" {
@@ -424,11 +424,11 @@ func (l *platform) localOptions() localexec.LocalOptions {
 		Storage: l.storage, Program: e.Program, Isolation: e.Isolation, Wrap: e.Wrap, Show: e.Show,
 		Processes: e.Processes, Packages: e.Packages.Value(), Memory: e.Memory.Value(), CPUs: e.CPUs, Only: l.base.BuiltIn != nil, Getenv: l.base.Env.Getenv, Logger: l.log,
 		Credentials: map[string]localexec.Credential{}, Order: l.childOrder,
-		Instance: func(_ context.Context, s run.Spec) (records.InstanceRepo, error) {
+		Instance: func(_ context.Context, s run.Attempt) (records.InstanceRepo, error) {
 			r, err := l.repo(s)
 			return records.InstanceRepo{Repo: r, Sealer: l.base.Env.States.Sealer}, err
 		},
-		State: func(_ context.Context, s run.Spec) (*statebackend.Store, error) {
+		State: func(_ context.Context, s run.Attempt) (*statebackend.Store, error) {
 			r, err := l.repo(s)
 			if err != nil {
 				return nil, err
@@ -445,7 +445,7 @@ func (l *platform) localOptions() localexec.LocalOptions {
 	return o
 }
 
-func (l *platform) repo(s run.Spec) (*oci.Repo, error) {
+func (l *platform) repo(s run.Attempt) (*oci.Repo, error) {
 	_, repository, _ := strings.Cut(s.Repository, "/")
 	return l.base.Client.Repo(repository)
 }

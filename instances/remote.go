@@ -343,7 +343,7 @@ func (r *remoteRuns) End(ctx context.Context, w tfe.Workspace, by access.Caller)
 }
 
 // remoteScopes returns the rights of an attempt: to read the state for a plan, or to write it.
-func remoteScopes(s run.Spec) []rights.Scope {
+func remoteScopes(s run.Attempt) []rights.Scope {
 	action := rights.Read
 	if s.Ref.Kind == lifecycle.RunApply {
 		action = rights.Write

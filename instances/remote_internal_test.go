@@ -92,7 +92,7 @@ func TestRunsRefused(t *testing.T) {
 // TestRemoteScopes shows that a plan may only read the state, and that an apply may write it.
 func TestRemoteScopes(t *testing.T) {
 	for kind, want := range map[lifecycle.RunKind]rights.Action{lifecycle.RunPlan: rights.Read, lifecycle.RunApply: rights.Write} {
-		s := run.Spec{Ref: lifecycle.Ref{Kind: kind}, Remote: &run.Remote{Organization: "acme", Workspace: "prod"}}
+		s := run.Attempt{Ref: lifecycle.Ref{Kind: kind}, Machine: run.Machine{Remote: &run.Remote{Organization: "acme", Workspace: "prod"}}}
 		if got := remoteScopes(s); !slices.Equal(got, []rights.Scope{{Action: want, Kind: addr.KindState, Glob: "acme/prod"}}) {
 			t.Errorf("%s may %v", kind, got)
 		}
@@ -285,7 +285,7 @@ func TestRegistryOfRuns(t *testing.T) {
 		Transport: httpserve.TransportOptions{ClientCert: "client.pem", ClientKey: "/etc/client.key", CertDirs: []string{"/etc/docker/certs.d", "certs.d"}},
 		OCI:       oci.Options{Credential: func(context.Context, string, string) (oci.Credential, error) { return credential, nil }},
 	}}}}
-	s := run.Spec{Repository: "registry.example.com/acme/instances/sandbox/vpc/abc"}
+	s := run.Attempt{Machine: run.Machine{Repository: "registry.example.com/acme/instances/sandbox/vpc/abc"}}
 	credential = oci.Credential{Username: "ci", Password: "secret"}
 	got := must.Get(l.registryAccess(t.Context(), s))(t)
 	here := must.Get(filepath.Abs("."))(t)

@@ -97,7 +97,7 @@ func newPackagesTest(t *testing.T) (*runsTest, *packages) {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	host, _, _ := strings.Cut(rt.spec.Repository, "/")
 	rt.options.Packages = 1 << 30
-	rt.options.Order = func(_ context.Context, s run.Spec) (sandbox.Order, error) {
+	rt.options.Order = func(_ context.Context, s run.Attempt) (sandbox.Order, error) {
 		return sandbox.Order{
 			Registry: sandbox.Registry{Prefix: host + "/okara"},
 			Server:   sandbox.Server{URL: server.URL, Host: "okara.test", Token: s.Workspace, Mirror: true, CA: ca, Hosts: []string{"registry.example.com"}}, // here the token's right depends on its name
@@ -147,7 +147,9 @@ func (rt *runsTest) attempt(t *testing.T) (lifecycle.Result, string) {
 	rt.next(t)
 	h := rt.start(t)
 	st := rt.end(t, h)
-	r, err := rt.local.Log(t.Context(), rt.spec, h, 0)
+	ended := rt.spec
+	ended.Handle = h
+	r, err := rt.local.Log(t.Context(), ended, 0)
 	if err != nil || st.State != run.Ended {
 		t.Fatalf("%+v, %v", st, err)
 	}
@@ -217,7 +219,7 @@ func TestTofuRunPackagesAtOnce(t *testing.T) {
 	text := must.Get(repo.ReadBlob(t.Context(), d, d.Size))(t)
 	must.Succeed(t, os.RemoveAll(filepath.Join(rt.options.Storage, "packages")))
 	before := p.sent.Load()
-	var specs []run.Spec
+	var specs []run.Attempt
 	records := map[string]*lifecycle.Record{}
 	for i := range 10 {
 		s := rt.spec

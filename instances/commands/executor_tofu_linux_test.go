@@ -61,7 +61,7 @@ type runsTest struct {
 	cloud   *cloud
 	options localexec.LocalOptions
 	local   *localexec.Local
-	spec    run.Spec
+	spec    run.Attempt
 	store   *statebackend.Store
 	ledger  *statebackend.Store
 	serial  int
@@ -77,10 +77,10 @@ func newRunsTest(t *testing.T, isolation string) *runsTest {
 	t.Cleanup(server.Close)
 	host := ocitest.New(t, ocitest.Quirks{})
 	rt.options = runsOptions(t.TempDir(), tofutest.Tofu(t), isolation, host)
-	rt.spec = run.Spec{
+	rt.spec = run.Attempt{
 		Ref: lifecycle.Ref{ID: "abcdefghjk", Kind: lifecycle.RunApply, N: 1}, Run: "sandbox/vpc abcdefghjk run 1",
-		Repository: host + "/okara/instances/sandbox/vpc/abcdefghjk", Workspace: "default", Ledger: host + "/okara/ledger",
-		Source: template.Source{Module: "net/vpc/aws", Version: "1.0.0"}, Limits: run.Limits{Timeout: 10 * time.Minute},
+		Machine: run.Machine{Repository: host + "/okara/instances/sandbox/vpc/abcdefghjk", Workspace: "default", Ledger: host + "/okara/ledger"},
+		Source:  template.Source{Module: "net/vpc/aws", Version: "1.0.0"}, Limits: run.Limits{Timeout: 10 * time.Minute},
 	}
 	repo := must.Get(oci.OpenRepo(rt.spec.Repository, oci.Options{}))(t)
 	ledger := must.Get(oci.OpenRepo(rt.spec.Ledger, oci.Options{}))(t)
@@ -153,14 +153,16 @@ func (rt *runsTest) names(t *testing.T, records map[string]*lifecycle.Record) {
 
 func (rt *runsTest) start(t *testing.T) run.Handle {
 	t.Helper()
-	return must.Get(rt.local.Start(t.Context(), rt.spec))(t)
+	return must.Get(rt.local.Advance(t.Context(), rt.spec))(t).Handle
 }
 
 // end waits for the end of an attempt.
 func (rt *runsTest) end(t *testing.T, h run.Handle) run.Status {
 	t.Helper()
+	begun := rt.spec
+	begun.Begun, begun.Handle = true, h
 	for {
-		if st := must.Get(rt.local.Observe(t.Context(), rt.spec, h))(t); st.State != run.Running {
+		if st := must.Get(rt.local.Advance(t.Context(), begun))(t); st.State != run.Running {
 			return st
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -229,7 +231,7 @@ func (rt *runsTest) drift(t *testing.T, n int, want bool) {
 func TestTofuRunCost(t *testing.T) {
 	rt := newRunsTest(t, sandbox.ModeSandbox)
 	order := rt.options.Order
-	rt.options.Order = func(ctx context.Context, s run.Spec) (sandbox.Order, error) {
+	rt.options.Order = func(ctx context.Context, s run.Attempt) (sandbox.Order, error) {
 		o, err := order(ctx, s)
 		const table = `{"currency":"EUR","rows":[{"type":"terraform_data","hourly":1500000},{"type":"terraform_data","attribute":"input","value":"b","hourly":1}]}`
 		return o, errors.Join(err, json.Unmarshal([]byte(table), &o.Prices))

@@ -38,17 +38,17 @@ func runsOptions(storage, program, isolation, host string) localexec.LocalOption
 	if err != nil {
 		okara = ""
 	}
-	open := func(s run.Spec) (*oci.Repo, error) { return oci.OpenRepo(s.Repository, oci.Options{}) }
+	open := func(s run.Attempt) (*oci.Repo, error) { return oci.OpenRepo(s.Repository, oci.Options{}) }
 	return localexec.LocalOptions{
 		Storage: storage, Okara: okara, Program: program, Isolation: isolation, Getenv: os.Getenv, Only: true,
-		Order: func(context.Context, run.Spec) (sandbox.Order, error) {
+		Order: func(context.Context, run.Attempt) (sandbox.Order, error) {
 			return sandbox.Order{Registry: sandbox.Registry{Prefix: host + "/okara"}, Server: sandbox.Server{URL: "http://127.0.0.1:1", Host: "127.0.0.1:1"}}, nil
 		},
-		Instance: func(_ context.Context, s run.Spec) (records.InstanceRepo, error) {
+		Instance: func(_ context.Context, s run.Attempt) (records.InstanceRepo, error) {
 			r, err := open(s)
 			return records.InstanceRepo{Repo: r}, err
 		},
-		State: func(_ context.Context, s run.Spec) (*statebackend.Store, error) {
+		State: func(_ context.Context, s run.Attempt) (*statebackend.Store, error) {
 			r, err := open(s)
 			if err != nil {
 				return nil, err

@@ -33,7 +33,7 @@ func newSealer(t *testing.T) *envelope.Envelope {
 }
 
 // leave writes the result of an attempt, as the child of a run does.
-func leave(t *testing.T, in records.InstanceRepo, s run.Spec, n int, r run.Report) {
+func leave(t *testing.T, in records.InstanceRepo, s run.Attempt, n int, r run.Report) {
 	t.Helper()
 	r.Version, r.Nonce, r.Kind, r.Source, r.Snapshot, r.Variables = 1, s.Ref.Nonce, s.Ref.Kind, s.Source, s.Snapshot, s.Variables
 	b := must.Get(json.Marshal(r))(t)
@@ -128,7 +128,7 @@ func TestAdoptSwappedTemplate(t *testing.T) {
 		b := must.Get(other.Canonical())(t)
 		zip := oci.BytesBlob(artifact.MediaZip, []byte("the module"))
 		must.Succeed(t, in.PutSource(t.Context(), id, 1, records.Source{Zip: zip, Template: b}))
-		spec := run.Spec{Ref: lifecycle.Ref{ID: id, Kind: lifecycle.RunApply, Nonce: "n"}, Source: w.source, Snapshot: digestOf(mine)}
+		spec := run.Attempt{Ref: lifecycle.Ref{ID: id, Kind: lifecycle.RunApply, Nonce: "n"}, Source: w.source, Machine: run.Machine{Snapshot: digestOf(mine)}}
 		leave(t, in, spec, 1, run.Report{Result: lifecycle.Result{Outcome: lifecycle.Done, Resources: 1}})
 		if _, err := a.Find(t.Context(), repo.Name(), "", template.Owner{ID: "x"}); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("%v, want that it is not the template of the result", err)
@@ -215,7 +215,7 @@ func TestWorkspaceRun(t *testing.T) {
 		w.options.RunID = func(organization, workspace, record string, n int) string {
 			return fmt.Sprintf("run-%s/%s.%s.%d", organization, workspace, record, n)
 		}
-		w.program.result = func(s run.Spec) *lifecycle.Result {
+		w.program.result = func(s run.Attempt) *lifecycle.Result {
 			if s.Ref.Kind == lifecycle.RunPlan {
 				return &lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:p", Changes: true, Resources: -1}
 			}
@@ -276,7 +276,7 @@ func TestWorkspaceKill(t *testing.T) {
 		w := newWorld(t, handler, 24*time.Hour)
 		w.options.RunID = func(string, string, string, int) string { return "run-x" }
 		killed := make(chan lifecycle.Ref, 1)
-		w.options.Executors = map[string]run.Executor{"local": &stubborn{w.program, killed}}
+		w.options.Executor = &stubborn{w.program, killed}
 		defer w.run(t)()
 		anna := lifecycle.Actor{Issuer: "https://idp", Subject: "anna"}
 		id := w.must(t, lifecycle.OpenWorkspace{Template: organization(), Digest: digestOf(organization()), Workspace: "prod"}, anna).ID
@@ -303,10 +303,10 @@ type stubborn struct {
 	killed chan lifecycle.Ref
 }
 
-func (s *stubborn) Cancel(ctx context.Context, spec run.Spec, h run.Handle, force bool) error {
+func (s *stubborn) Cancel(ctx context.Context, spec run.Attempt, force bool) error {
 	if !force {
 		return nil
 	}
 	s.killed <- spec.Ref
-	return s.program.Cancel(ctx, spec, h, true)
+	return s.program.Cancel(ctx, spec, true)
 }

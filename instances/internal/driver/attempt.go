@@ -33,8 +33,7 @@ type attempt struct {
 	// What it executes, once it is driven.
 	record   *lifecycle.Record
 	template *template.Template
-	spec     run.Spec
-	executor run.Executor
+	spec     run.Attempt
 }
 
 // isClosed reports whether a channel, which is only ever closed, is closed.
@@ -94,68 +93,67 @@ func (a *attempt) drive(ctx context.Context) error {
 		return err
 	}
 	a.record = rec
-	a.spec, a.template, err = specOf(&a.driver.o, d, rec)
+	a.spec, a.template, err = attemptOf(&a.driver.o, d, rec)
+	if err == nil && a.template.Executor != template.ExecutorLocal {
+		err = fmt.Errorf("this server has no executor %q", a.template.Executor)
+	}
+	a.spec.Begun = a.again
 	if err != nil {
-		return a.endUnstarted(ctx, err, true)
+		untouched := rec.Run.Handle == "" && !a.again
+		return a.endUnstarted(ctx, a.spec.End(lifecycle.Result{Outcome: lifecycle.RunFailed, Error: err.Error(), Permanent: true, Resources: -1, Untouched: untouched}))
 	}
-	a.executor = a.driver.o.Executors[a.template.Executor]
-	if a.executor == nil {
-		return a.endUnstarted(ctx, fmt.Errorf("this server has no executor %q", a.template.Executor), true)
-	}
-	handle := run.Handle(rec.Run.Handle)
-	if handle == "" && !a.again {
-		if handle, err = a.start(ctx); err != nil || handle == "" {
-			return err
-		}
-		if err := a.driver.report(ctx, lifecycle.Started{Ref: a.ref, Handle: string(handle)}); err != nil {
+	if a.spec.Handle == "" && !a.again {
+		if begun, err := a.start(ctx); err != nil || !begun {
 			return err
 		}
 	}
-	return a.watch(ctx, handle)
+	return a.watch(ctx)
 }
 
-// start starts an attempt, again while something is unreachable. No handle, no error: it is over.
-func (a *attempt) start(ctx context.Context) (run.Handle, error) {
+// start starts an attempt, again while something is unreachable; false: it is over.
+func (a *attempt) start(ctx context.Context) (bool, error) {
 	reported := ""
 	for n := 1; ; n++ {
-		if isClosed(a.cancelled) {
-			return "", a.reportEnd(ctx, lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1, Untouched: true})
+		a.spec.Cancelled = isClosed(a.cancelled)
+		lasts := func(err error) bool { return !isPassing(err) && n >= startTries }
+		event, err := run.Advance(ctx, run.Carrier{Executor: a.driver.o.Executor, Prepare: a.pinSource, Lasts: lasts}, a.spec, time.Time{})
+		if event == nil {
+			return false, err
 		}
-		handle, err := a.startOnce(ctx)
-		switch {
-		case err == nil:
-			return handle, nil
-		case ctx.Err() != nil:
-			return "", ctx.Err()
-		case a.ref.Kind == lifecycle.RunDestroy && !lifecycle.HasResources(a.record) && errors.Is(err, oci.ErrNotFound) && a.hasNoState(ctx):
-			return "", a.reportEnd(ctx, lifecycle.Result{Outcome: lifecycle.Done})
-		case !isPassing(err) && n >= startTries:
-			return "", a.endUnstarted(ctx, err, errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrDenied))
+		if errors.Is(err, oci.ErrNotFound) && a.ref.Kind == lifecycle.RunDestroy && !lifecycle.HasResources(a.record) && a.hasNoState(ctx) {
+			return false, a.reportEnd(ctx, a.spec.End(lifecycle.Result{Outcome: lifecycle.Done}))
+		}
+		switch e := event.(type) {
+		case lifecycle.Started:
+			a.spec.Handle = run.Handle(e.Handle)
+			return true, a.driver.report(ctx, e)
+		case lifecycle.Ended:
+			if err == nil {
+				return false, a.reportEnd(ctx, e)
+			}
+			return false, a.endUnstarted(ctx, e)
 		}
 		a.warn(ctx, "instances: a run could not be started", err)
 		if message := err.Error(); message != reported {
 			reported = message
-			if err := a.driver.report(ctx, lifecycle.Wait{Ref: a.ref, Reason: lifecycle.WaitRetry, Message: message}); err != nil {
-				return "", err
+			if err := a.driver.report(ctx, event); err != nil {
+				return false, err
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return "", ctx.Err()
+			return false, ctx.Err()
 		case <-a.cancelled:
 		case <-time.After(min(time.Second<<min(n-1, 6), time.Minute)):
 		}
 		if a.isGone(ctx) {
-			return "", nil
+			return false, nil
 		}
 	}
 }
 
-func (a *attempt) startOnce(ctx context.Context) (run.Handle, error) {
-	if err := pinSource(ctx, &a.driver.o, a.record, a.template); err != nil {
-		return "", err
-	}
-	return a.executor.Start(ctx, a.spec)
+func (a *attempt) pinSource(ctx context.Context) error {
+	return pinSource(ctx, &a.driver.o, a.record, a.template)
 }
 
 // hasNoState reports whether the state was never locked: nothing ran, nothing is to be destroyed.
@@ -180,26 +178,27 @@ func isPassing(err error) bool {
 }
 
 // watch observes an attempt until it has ended.
-func (a *attempt) watch(ctx context.Context, h run.Handle) error {
-	reported := lifecycle.Condition{}
+func (a *attempt) watch(ctx context.Context) error {
+	a.spec.Begun = true
+	executor := a.driver.o.Executor
+	reported := lifecycle.Wait{Ref: a.ref}
 	cancelled := a.cancelled
 	killed := a.killed
-	ended := a.executor.Ended(a.ref) // before the first look, which may come late
+	ended := executor.Ended(a.ref) // before the first look, which may come late
 	for {
-		st, err := a.executor.Observe(ctx, a.spec, h)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			a.warn(ctx, "instances: a run cannot be inspected", err)
-		case st.State == run.Ended:
-			return a.reportEnd(ctx, st.Result)
-		case st.State == run.Gone:
-			return a.reportEnd(ctx, lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, State: true, Error: st.Message})
-		default:
-			if c := (lifecycle.Condition{Reason: st.Waiting, Message: st.Message}); c != reported {
-				reported = c
-				if err := a.driver.report(ctx, lifecycle.Wait{Ref: a.ref, Reason: c.Reason, Message: c.Message}); err != nil {
+		event, err := run.Advance(ctx, run.Carrier{Executor: executor}, a.spec, time.Time{})
+		if event == nil {
+			return err
+		}
+		switch e := event.(type) {
+		case lifecycle.Ended:
+			return a.reportEnd(ctx, e)
+		case lifecycle.Wait:
+			if err != nil {
+				a.warn(ctx, "instances: a run cannot be inspected", err)
+			} else if e != reported {
+				reported = e
+				if err := a.driver.report(ctx, e); err != nil {
 					return err
 				}
 			}
@@ -217,7 +216,7 @@ func (a *attempt) watch(ctx context.Context, h run.Handle) error {
 		case <-time.After(a.driver.o.Observe):
 		}
 		if cancel || force {
-			err := a.executor.Cancel(ctx, a.spec, h, force)
+			err := executor.Cancel(ctx, a.spec, force)
 			switch {
 			case err != nil:
 				a.warn(ctx, "instances: a run could not be ended early", err)
@@ -240,22 +239,21 @@ func (a *attempt) warn(ctx context.Context, message string, err error) {
 	a.driver.o.Logger.WarnContext(ctx, message, "instance", a.ref.ID, "run", a.ref.N, "error", err)
 }
 
-// endUnstarted ends an attempt that could not be started; permanent: retrying is no use.
-func (a *attempt) endUnstarted(ctx context.Context, why error, permanent bool) error {
-	res := lifecycle.Result{Outcome: lifecycle.RunFailed, Error: why.Error(), Permanent: permanent, Resources: -1, Untouched: a.record.Run.Handle == "" && !a.again}
+// endUnstarted ends an attempt that could not be started.
+func (a *attempt) endUnstarted(ctx context.Context, e lifecycle.Ended) error {
 	if !lifecycle.HasResources(a.record) && a.hasNoState(ctx) {
-		res.Resources = 0
+		e.Result.Resources = 0
 	}
-	return a.reportEnd(ctx, res)
+	return a.reportEnd(ctx, e)
 }
 
-func (a *attempt) reportEnd(ctx context.Context, res lifecycle.Result) error {
+func (a *attempt) reportEnd(ctx context.Context, e lifecycle.Ended) error {
 	o := &a.driver.o
-	if err := a.driver.report(ctx, lifecycle.Ended{Ref: a.ref, Result: res, Connection: run.ConnectionOf(a.record, a.template, o.Config, res)}); err != nil {
+	if err := a.driver.report(ctx, e); err != nil {
 		return err
 	}
 	if v, err := o.Store.View(ctx); err == nil {
-		o.Metrics.countAttempt(a.ref.Kind, res.Outcome, v.AsOf.Sub(a.record.Run.StartedAt))
+		o.Metrics.countAttempt(a.ref.Kind, e.Result.Outcome, v.AsOf.Sub(a.record.Run.StartedAt))
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ type Options struct {
 	Store     lifecycle.Store
 	Machine   *lifecycle.Machine // that of the Store
 	Changed   func() <-chan struct{}
-	Executors map[string]run.Executor // by the name that templates use
+	Executor  run.MachineExecutor // the one that templates call local
 	Templates lifecycle.Templates
 	Client    *oci.Client
 	Layout    addr.Layout
@@ -214,10 +214,8 @@ func (r *Driver) tidyHost(ctx context.Context, v lifecycle.View) {
 		rec := v.Document.Records[id]
 		return rec == nil || !rec.Phase.Live()
 	}
-	for _, x := range r.o.Executors {
-		if err := x.Tidy(v.AsOf, gone); err != nil {
-			r.o.Logger.WarnContext(ctx, "instances: folders of removed instances not deleted", "error", err)
-		}
+	if err := r.o.Executor.Tidy(v.AsOf, gone); err != nil {
+		r.o.Logger.WarnContext(ctx, "instances: folders of removed instances not deleted", "error", err)
 	}
 }
 

@@ -38,8 +38,8 @@ type left struct {
 	all map[lifecycle.Ref]bool
 }
 
-func (p *reporting) Observe(ctx context.Context, s run.Spec, h run.Handle) (run.Status, error) {
-	st, err := p.program.Observe(ctx, s, h)
+func (p *reporting) Advance(ctx context.Context, s run.Attempt) (run.Status, error) {
+	st, err := p.program.Advance(ctx, s)
 	if err != nil || st.State != run.Ended {
 		return st, err
 	}
@@ -55,7 +55,7 @@ func (p *reporting) Observe(ctx context.Context, s run.Spec, h run.Handle) (run.
 }
 
 // write leaves the result of an attempt, once.
-func (p *reporting) write(ctx context.Context, s run.Spec, res lifecycle.Result) error {
+func (p *reporting) write(ctx context.Context, s run.Attempt, res lifecycle.Result) error {
 	p.left.mu.Lock()
 	defer p.left.mu.Unlock()
 	if p.left.all[s.Ref] {
@@ -120,7 +120,7 @@ func lifeWithFault(t *testing.T, n int, act ocitest.Act) (hit bool) {
 		fault := &ocitest.Fault{Base: w.counted.base, Nth: n, Do: act}
 		w.counted.base = fault
 		clean := directly(t, handler)
-		w.options.Executors["local"] = &reporting{program: w.program, writer: clean, reader: w.client, left: &left{all: map[lifecycle.Ref]bool{}}}
+		w.options.Executor = &reporting{program: w.program, writer: clean, reader: w.client, left: &left{all: map[lifecycle.Ref]bool{}}}
 		w.options.Queue = jobs.New(jobs.Options{Repo: depottest.MustRepo(t, w.client, w.layout.QueueRepo())})
 		stop := w.run(t)
 		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
@@ -226,7 +226,7 @@ func (f leaderFault) at(t *testing.T, n int) (hit bool) {
 		s.program.takes, s.options.Observe = 5*time.Second, time.Second
 		clean := directly(t, handler)
 		all := &left{all: map[lifecycle.Ref]bool{}}
-		s.executor = func(reader *oci.Client) run.Executor {
+		s.executor = func(reader *oci.Client) run.MachineExecutor {
 			return &reporting{program: s.program, writer: clean, reader: reader, left: all}
 		}
 		fault := &ocitest.Fault{Base: s.machine, Nth: n, Do: f.do}

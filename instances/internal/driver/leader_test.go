@@ -88,7 +88,7 @@ func TestLeaderStepsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
 		tries := 0
-		w.program.starts = func(run.Spec) error { tries++; return fmt.Errorf("starting: %w", oci.ErrUnavailable) }
+		w.program.starts = func(run.Attempt) error { tries++; return fmt.Errorf("starting: %w", oci.ErrUnavailable) }
 		stop := w.run(t)
 		w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		time.Sleep(time.Minute)
@@ -112,14 +112,14 @@ func TestPassingTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
 		well := time.Now().Add(time.Hour)
-		w.program.starts = func(run.Spec) error {
+		w.program.starts = func(run.Attempt) error {
 			if time.Now().Before(well) {
 				return fmt.Errorf("starting: %w", oci.ErrUnavailable)
 			}
 			return nil
 		}
 		fails := 2
-		w.program.result = func(run.Spec) *lifecycle.Result {
+		w.program.result = func(run.Attempt) *lifecycle.Result {
 			if fails == 0 {
 				return nil
 			}
@@ -179,7 +179,7 @@ func TestTemplateAndModuleGone(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
-		w.program.result = func(s run.Spec) *lifecycle.Result {
+		w.program.result = func(s run.Attempt) *lifecycle.Result {
 			if s.Ref.Kind != lifecycle.RunApply {
 				return nil
 			}
@@ -259,7 +259,7 @@ func TestRecordStaysUntilEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
 		stuck := true
-		w.program.result = func(s run.Spec) *lifecycle.Result {
+		w.program.result = func(s run.Attempt) *lifecycle.Result {
 			if s.Ref.Kind != lifecycle.RunDestroy || !stuck {
 				return nil
 			}
@@ -291,7 +291,7 @@ func TestStateLocked(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
 		free := time.Now().Add(30 * time.Minute)
 		const holder = "locked by carla@laptop; okara state unlock …"
-		w.program.looks = func(run.Spec) (run.Status, error) {
+		w.program.looks = func(run.Attempt) (run.Status, error) {
 			if time.Now().Before(free) {
 				return run.Status{State: run.Running, Waiting: lifecycle.WaitStateLocked, Message: holder}, nil
 			}
@@ -385,7 +385,7 @@ func TestRequestsOfARun(t *testing.T) {
 		defer w.run(t)()
 		before := w.counted.count()
 		var commits []int // at each start
-		w.program.starts = func(run.Spec) error { commits = append(commits, w.count()); return nil }
+		w.program.starts = func(run.Attempt) error { commits = append(commits, w.count()); return nil }
 		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		ready := w.until(t, rec.ID, time.Hour, lifecycle.Ready)
 		created := w.counted.count() - before

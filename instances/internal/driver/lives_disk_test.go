@@ -60,8 +60,8 @@ type site struct {
 	*world
 	machine  *sleeper
 	servers  []*siteServer
-	executor func(*oci.Client) run.Executor // of a server with that client; nil: the program
-	mu       sync.Mutex                     // guards commits
+	executor func(*oci.Client) run.MachineExecutor // of a server with that client; nil: the program
+	mu       sync.Mutex                            // guards commits
 	commits  []time.Duration
 }
 
@@ -134,7 +134,7 @@ func (s *site) start(t testing.TB, way http.RoundTripper) (*siteServer, *driver.
 	o := s.options
 	o.Store, o.Changed, o.Client = server.Ledger, server.Changed, client
 	if s.executor != nil {
-		o.Executors = map[string]run.Executor{"local": s.executor(client)}
+		o.Executor = s.executor(client)
 	}
 	reconciler = driver.New(o)
 	return server, reconciler

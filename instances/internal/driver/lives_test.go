@@ -216,7 +216,7 @@ func TestApprovedPlanLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
 		lost := false
-		w.program.result = func(s run.Spec) *lifecycle.Result {
+		w.program.result = func(s run.Attempt) *lifecycle.Result {
 			if s.Ref.Kind != lifecycle.RunApply || lost {
 				return nil
 			}

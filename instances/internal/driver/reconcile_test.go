@@ -35,14 +35,14 @@ type program struct {
 
 	mu        sync.Mutex // guards the fields below
 	runs      map[lifecycle.Ref]*programRun
-	started   []run.Spec
+	started   []run.Attempt
 	resources map[string]int // by instance
 	// result may return a different result of an attempt; nil: the usual one.
-	result func(run.Spec) *lifecycle.Result
+	result func(run.Attempt) *lifecycle.Result
 	// starts may refuse to start; nil: every start succeeds.
-	starts func(run.Spec) error
+	starts func(run.Attempt) error
 	// looks may report that an attempt waits, or cannot be observed.
-	looks func(run.Spec) (run.Status, error)
+	looks func(run.Attempt) (run.Status, error)
 }
 
 type programRun struct {
@@ -55,32 +55,33 @@ func newProgram(takes time.Duration) *program {
 	return &program{takes: takes, runs: map[lifecycle.Ref]*programRun{}, resources: map[string]int{}}
 }
 
-func (p *program) Start(ctx context.Context, s run.Spec) (run.Handle, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (p *program) begin(ctx context.Context, s run.Attempt) (run.Status, error) {
 	if p.starts != nil {
 		if err := p.starts(s); err != nil {
-			return "", err
+			return run.Status{}, err
 		}
 	}
 	if p.runs[s.Ref] == nil {
 		p.runs[s.Ref] = &programRun{end: time.Now().Add(p.takes)}
 		p.started = append(p.started, s)
 	}
-	return run.Handle("stub"), ctx.Err()
+	return run.Status{State: run.Running, Handle: "stub"}, ctx.Err()
 }
 
 func (p *program) Ended(lifecycle.Ref) <-chan struct{} { return nil }
 
 func (p *program) Tidy(time.Time, func(string) bool) error { return nil }
 
-func (p *program) Log(context.Context, run.Spec, run.Handle, int64) (io.ReadCloser, error) {
+func (p *program) Log(context.Context, run.Attempt, int64) (io.ReadCloser, error) {
 	return nil, oci.ErrNotFound
 }
 
-func (p *program) Observe(_ context.Context, s run.Spec, _ run.Handle) (run.Status, error) {
+func (p *program) Advance(ctx context.Context, s run.Attempt) (run.Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !s.Begun && s.Handle == "" {
+		return p.begin(ctx, s)
+	}
 	r := p.runs[s.Ref]
 	if r == nil {
 		return run.Status{State: run.Gone}, nil
@@ -96,7 +97,7 @@ func (p *program) Observe(_ context.Context, s run.Spec, _ run.Handle) (run.Stat
 	return run.Status{State: run.Ended, Result: p.ended(s, r)}, nil
 }
 
-func (p *program) Cancel(_ context.Context, s run.Spec, _ run.Handle, _ bool) error {
+func (p *program) Cancel(_ context.Context, s run.Attempt, _ bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r := p.runs[s.Ref]; r != nil {
@@ -106,7 +107,7 @@ func (p *program) Cancel(_ context.Context, s run.Spec, _ run.Handle, _ bool) er
 }
 
 // ended returns the result of an attempt, which takes effect once.
-func (p *program) ended(s run.Spec, r *programRun) lifecycle.Result {
+func (p *program) ended(s run.Attempt, r *programRun) lifecycle.Result {
 	var special *lifecycle.Result
 	if p.result != nil {
 		special = p.result(s)
@@ -155,10 +156,10 @@ func (p *program) kinds(id string) []lifecycle.RunKind {
 }
 
 // specs returns the attempts that were started for an instance, in order.
-func (p *program) specs(id string) []run.Spec {
+func (p *program) specs(id string) []run.Attempt {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(p.started), func(s run.Spec) bool { return s.Ref.ID != id })
+	return slices.DeleteFunc(slices.Clone(p.started), func(s run.Attempt) bool { return s.Ref.ID != id })
 }
 
 // shelf is a set of templates in memory.
@@ -244,7 +245,7 @@ func newWorld(t testing.TB, handler http.Handler, takes time.Duration) *world {
 	}
 	w.source = template.Source{Module: "net/vpc/aws", Version: "1.4.0", Digest: "sha256:" + strings.Repeat("1", 64), Archive: zip.Digest.String(), Size: zip.Size}
 	w.options = driver.Options{
-		Store: w, Machine: w.machine, Changed: w.Changed, Executors: map[string]run.Executor{"local": w.program},
+		Store: w, Machine: w.machine, Changed: w.Changed, Executor: w.program,
 		Templates: w.shelf, Client: client, Layout: w.layout, Ledger: func() string { return "acme/ledger" },
 	}
 	return w
@@ -408,12 +409,12 @@ func TestEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Second)
 		looks := 0
-		w.program.looks = func(run.Spec) (run.Status, error) {
+		w.program.looks = func(run.Attempt) (run.Status, error) {
 			looks++
 			return run.Status{}, nil
 		}
 		w.options.Observe = time.Hour
-		w.options.Executors["local"] = endingProgram{w.program}
+		w.options.Executor = endingProgram{w.program}
 		defer w.run(t)()
 		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		w.until(t, rec.ID, time.Minute, lifecycle.Ready)

@@ -3,7 +3,6 @@
 package driver
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,40 +37,36 @@ func repoOf(o *Options, template, id string) (records.InstanceRepo, string, erro
 	return records.InstanceRepo{Repo: repo, Sealer: o.Sealer}, workspace, err
 }
 
-func specOf(o *Options, d *lifecycle.Document, rec *lifecycle.Record) (run.Spec, *template.Template, error) {
+// attemptOf returns the attempt of a record's run, and its template.
+func attemptOf(o *Options, d *lifecycle.Document, rec *lifecycle.Record) (run.Attempt, *template.Template, error) {
 	n := rec.Run
-	snapshot := cmp.Or(n.Snapshot, rec.Snapshot)
-	t := d.Templates[snapshot]
-	if t == nil {
-		return run.Spec{}, nil, fmt.Errorf("the ledger has lost the template of instance %s", rec.ID)
+	a, err := run.New(d.Templates, rec, o.Config)
+	if err != nil {
+		return a, nil, err
 	}
+	t := d.Templates[a.Snapshot]
 	repo, workspace, err := repoOf(o, rec.Template, rec.ID)
 	if err != nil {
-		return run.Spec{}, nil, err
+		return a, nil, err
 	}
-	variables, err := template.Render(t, run.ScopeOf(rec, o.Config))
-	if err != nil {
-		return run.Spec{}, nil, fmt.Errorf("variables of template %s: %w", rec.Template, err)
+	timeout := a.Limits.Timeout
+	a.Limits = o.Limits
+	a.Limits.Timeout = timeout
+	a.Machine = run.Machine{
+		Handle: run.Handle(n.Handle), Snapshot: a.Snapshot, Repository: repo.Repo.String(), Workspace: workspace, Ledger: o.Ledger(),
+		Sensitive: sensitiveVariables(o, rec, t, a.Variables), Approve: n.Kind == lifecycle.RunPlan,
+		Took: lockOfPrevious(rec), RequireLock: t.RequireLock, Stored: lifecycle.HasResources(rec),
 	}
-	s := run.Spec{
-		Ref:        n.Ref(rec.ID),
-		Run:        fmt.Sprintf("%s %s run %d", rec.Template, rec.ID, n.N),
-		Repository: repo.Repo.String(), Workspace: workspace, Ledger: o.Ledger(), Source: n.Source, Snapshot: snapshot,
-		Variables: variables, Sensitive: sensitiveVariables(o, rec, t, variables),
-		Outputs: t.Outputs, Credentials: t.Credentials, Approve: n.Kind == lifecycle.RunPlan,
-		Took: lockOfPrevious(rec), Limits: o.Limits, RequireLock: t.RequireLock, Stored: lifecycle.HasResources(rec),
-	}
-	s.Limits.Timeout = t.Timeout
 	if rec.Workspace != "" {
-		if err := addRemote(o, &s, rec); err != nil {
-			return run.Spec{}, nil, err
+		if err := addRemote(o, &a, rec); err != nil {
+			return a, nil, err
 		}
 	}
 	if n.Kind == lifecycle.RunApply && n.Approved != "" && n.Plan != "" {
-		s.Plan = n.Plan
-		s.PlanTag = records.InstanceTag{Kind: records.TagRun, ID: rec.ID, N: n.N, Attempt: n.Planned}.String()
+		a.Plan = n.Plan
+		a.PlanTag = records.InstanceTag{Kind: records.TagRun, ID: rec.ID, N: n.N, Attempt: n.Planned}.String()
 	}
-	return s, t, nil
+	return a, t, nil
 }
 
 // sensitiveVariables names what no log may show: all that may be secret, if the schema is gone.

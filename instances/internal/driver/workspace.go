@@ -24,7 +24,7 @@ func (r *Driver) WorkspaceRepo(organization, record string) (records.InstanceRep
 }
 
 // addRemote completes the specification of a workspace's attempt, whose lock is that of the run.
-func addRemote(o *Options, s *run.Spec, rec *lifecycle.Record) error {
+func addRemote(o *Options, s *run.Attempt, rec *lifecycle.Record) error {
 	n := rec.Run
 	if n.Ask == nil || o.RunID == nil {
 		return fmt.Errorf("run %d of workspace %s: this server does not execute runs", n.N, rec.Workspace)
@@ -117,10 +117,9 @@ func (r *Driver) readLog(ctx context.Context, rec *lifecycle.Record, u *lifecycl
 	if err != nil {
 		return nil, err
 	}
-	for _, x := range r.o.Executors { // all have it: what does not run here is read from the registry
-		return x.Log(ctx, run.Spec{Ref: ref, Repository: repo.Repo.String(), Workspace: workspace}, run.Handle(u.Handle), offset)
-	}
-	return nil, fmt.Errorf("no executor has logs: %w", oci.ErrNotFound)
+	// What does not run here is read from the registry.
+	a := run.Attempt{Ref: ref, Machine: run.Machine{Handle: run.Handle(u.Handle), Repository: repo.Repo.String(), Workspace: workspace}}
+	return r.o.Executor.Log(ctx, a, offset)
 }
 
 // Plan returns the plan of a run as text, as masked by its attempt.

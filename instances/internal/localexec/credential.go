@@ -51,7 +51,7 @@ type given struct {
 }
 
 // resolveCredentials resolves those that a run names; the error is a [*CredentialError].
-func (o *LocalOptions) resolveCredentials(ctx context.Context, s run.Spec) (given, error) {
+func (o *LocalOptions) resolveCredentials(ctx context.Context, s run.Attempt) (given, error) {
 	g := given{map[string]string{}, map[string][]byte{}}
 	for _, name := range s.Credentials {
 		c, ok := o.Credentials[name]
@@ -66,7 +66,7 @@ func (o *LocalOptions) resolveCredentials(ctx context.Context, s run.Spec) (give
 	return g, nil
 }
 
-func (o *LocalOptions) credential(ctx context.Context, s run.Spec, credential string, c Credential, g given) error {
+func (o *LocalOptions) credential(ctx context.Context, s run.Attempt, credential string, c Credential, g given) error {
 	set := func(name, value string) error {
 		if err := sandbox.CheckVariable(name); err != nil {
 			return err
@@ -110,7 +110,7 @@ func (o *LocalOptions) credential(ctx context.Context, s run.Spec, credential st
 }
 
 // credentialCommand runs the command of a credential. Its output, errors too, is never shown.
-func (o *LocalOptions) credentialCommand(ctx context.Context, s run.Spec, credential string, command []string) ([]byte, error) {
+func (o *LocalOptions) credentialCommand(ctx context.Context, s run.Attempt, credential string, command []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, credentialTime)
 	defer cancel()
 	out := text.Beginning{Max: maxCredentialOutput}

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-func credentialSpec() run.Spec {
-	return run.Spec{Ref: lifecycle.Ref{ID: "abc", N: 1, Attempt: 2}, Credentials: []string{"x"}, Source: template.Source{Module: "net/vpc/aws"}}
+func credentialSpec() run.Attempt {
+	return run.Attempt{Ref: lifecycle.Ref{ID: "abc", N: 1, Attempt: 2}, Credentials: []string{"x"}, Source: template.Source{Module: "net/vpc/aws"}}
 }
 
 func TestCredentials(t *testing.T) {

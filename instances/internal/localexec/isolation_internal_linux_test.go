@@ -32,7 +32,7 @@ func newSandbox(t *testing.T, change func(*LocalOptions)) *localTest {
 }
 
 // mustHear runs scripts as the commands of one attempt, and returns their output.
-func (l *localTest) mustHear(t *testing.T, s run.Spec, scripts ...string) string {
+func (l *localTest) mustHear(t *testing.T, s run.Attempt, scripts ...string) string {
 	t.Helper()
 	b := must.Get(json.Marshal(stubOrder{Tool: scripts[0], Then: scripts[1:], Hang: true}))(t)
 	s.Variables = map[string]json.RawMessage{"stub": b}

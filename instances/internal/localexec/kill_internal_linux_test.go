@@ -41,17 +41,17 @@ func newKillTest(t *testing.T, isolation string) *killTest {
 	must.Succeed(t, os.Chmod(tool, 0o755))
 	k.localTest = newLocal(t, func(o *LocalOptions) {
 		o.Program, o.Isolation = tool, isolation
-		o.Order = func(context.Context, run.Spec) (sandbox.Order, error) {
+		o.Order = func(context.Context, run.Attempt) (sandbox.Order, error) {
 			return sandbox.Order{StateKeys: runtest.StateKeys, Registry: sandbox.Registry{Prefix: k.tr.Host + "/okara", PlainHTTP: true}}, nil
 		}
-		o.Instance = func(context.Context, run.Spec) (records.InstanceRepo, error) { return k.tr.Repo, nil }
-		o.State = func(context.Context, run.Spec) (*statebackend.Store, error) { return k.tr.Store, nil }
+		o.Instance = func(context.Context, run.Attempt) (records.InstanceRepo, error) { return k.tr.Repo, nil }
+		o.State = func(context.Context, run.Attempt) (*statebackend.Store, error) { return k.tr.Store, nil }
 	})
 	return k
 }
 
 // attempt sets up the next attempt, over the lock and state before.
-func (k *killTest) attempt(t *testing.T, s runtest.Script) run.Spec {
+func (k *killTest) attempt(t *testing.T, s runtest.Script) run.Attempt {
 	t.Helper()
 	k.tr.Module(s.Module())
 	before := k.tr.Spec.Ref
@@ -80,7 +80,7 @@ func mustKill(t *testing.T, p sandbox.Process) {
 }
 
 // mustTool returns the tool process of an attempt.
-func (k *killTest) mustTool(t *testing.T, s run.Spec) (p sandbox.Process) {
+func (k *killTest) mustTool(t *testing.T, s run.Attempt) (p sandbox.Process) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(k.scratch(s.Ref), "tool.json"))
 	if err != nil || json.Unmarshal(b, &p) != nil || p.PID <= 1 {

@@ -64,11 +64,11 @@ type LocalOptions struct {
 	// Getenv reads the environment of the server; required.
 	Getenv func(string) string
 	// Order returns what a child needs besides the spec: registry, front-end, state keys; required.
-	Order func(ctx context.Context, s run.Spec) (sandbox.Order, error)
+	Order func(ctx context.Context, s run.Attempt) (sandbox.Order, error)
 	// Instance returns the repository with the results of an instance; required.
-	Instance func(ctx context.Context, s run.Spec) (records.InstanceRepo, error)
+	Instance func(ctx context.Context, s run.Attempt) (records.InstanceRepo, error)
 	// State returns the store of a state, asked only for the holder of the lock; required.
-	State func(ctx context.Context, s run.Spec) (*statebackend.Store, error)
+	State func(ctx context.Context, s run.Attempt) (*statebackend.Store, error)
 	// Logger receives what an operator must know; nil: it is discarded.
 	Logger *slog.Logger
 }
@@ -238,11 +238,8 @@ func readMarker(dir string) (marker, error) {
 // errOther refuses an attempt whose number a running one has that the ledger forgot.
 var errOther = errors.New("another attempt with this number is still running here")
 
-// Start begins an attempt. Without its credential it counts as begun; [Local.Observe] starts it.
-func (l *Local) Start(ctx context.Context, s run.Spec) (run.Handle, error) {
-	if err := checkRef(s.Ref); err != nil {
-		return "", err
-	}
+// startAttempt begins an attempt. Without its credential it counts as begun, and is started when it is observed.
+func (l *Local) startAttempt(ctx context.Context, s run.Attempt) (run.Handle, error) {
 	m, err := l.beginAttempt(ctx, s)
 	if _, ok := errors.AsType[*CredentialError](err); ok {
 		return parsedHandle{machine: l.here, At: time.Now().Unix()}.String(), nil
@@ -261,7 +258,7 @@ func (l *Local) lockRuns(ctx context.Context) (*flock.Flock, error) {
 }
 
 // beginAttempt starts the child of an attempt unless it exists, under the lock of all runs.
-func (l *Local) beginAttempt(ctx context.Context, s run.Spec) (m marker, err error) {
+func (l *Local) beginAttempt(ctx context.Context, s run.Attempt) (m marker, err error) {
 	dir := l.scratch(s.Ref)
 	if m, err = readMarker(dir); err == nil && m.LockID == run.LockID(s.Ref) {
 		return m, nil
@@ -322,7 +319,7 @@ func (l *Local) folderMode() fs.FileMode {
 }
 
 // orderFor puts together the order for the child.
-func (l *Local) orderFor(ctx context.Context, s run.Spec) (*sandbox.Order, error) {
+func (l *Local) orderFor(ctx context.Context, s run.Attempt) (*sandbox.Order, error) {
 	g, err := l.o.resolveCredentials(ctx, s)
 	if err != nil {
 		return nil, err

@@ -32,6 +32,21 @@ type localTest struct {
 	options LocalOptions
 }
 
+// begun returns an attempt that may have begun, with its handle.
+func begun(s run.Attempt, h run.Handle) run.Attempt {
+	s.Begun, s.Handle = true, h
+	return s
+}
+
+func (l *localTest) Start(ctx context.Context, s run.Attempt) (run.Handle, error) {
+	st, err := l.Advance(ctx, s)
+	return st.Handle, err
+}
+
+func (l *localTest) Observe(ctx context.Context, s run.Attempt, h run.Handle) (run.Status, error) {
+	return l.Advance(ctx, begun(s, h))
+}
+
 func newLocal(t *testing.T, change func(*LocalOptions)) *localTest {
 	t.Helper()
 	l := &localTest{host: ocitest.New(t, ocitest.Quirks{})}
@@ -42,11 +57,11 @@ func newLocal(t *testing.T, change func(*LocalOptions)) *localTest {
 	l.options = LocalOptions{
 		Storage: t.TempDir(), Okara: okara, Program: stubProgram(t), Isolation: sandbox.ModeNone,
 		Getenv: func(string) string { return "" },
-		Order: func(context.Context, run.Spec) (sandbox.Order, error) {
+		Order: func(context.Context, run.Attempt) (sandbox.Order, error) {
 			return sandbox.Order{StateKeys: "planted-secret"}, nil
 		},
-		Instance: func(_ context.Context, s run.Spec) (records.InstanceRepo, error) { return stubRepo(s) },
-		State: func(_ context.Context, s run.Spec) (*statebackend.Store, error) {
+		Instance: func(_ context.Context, s run.Attempt) (records.InstanceRepo, error) { return stubRepo(s) },
+		State: func(_ context.Context, s run.Attempt) (*statebackend.Store, error) {
 			r, err := stubRepo(s)
 			if err != nil {
 				return nil, err
@@ -93,17 +108,17 @@ func stubProgram(t *testing.T) string {
 	return name
 }
 
-func (l *localTest) spec(t *testing.T, do stubOrder) run.Spec {
+func (l *localTest) spec(t *testing.T, do stubOrder) run.Attempt {
 	t.Helper()
 	b := must.Get(json.Marshal(do))(t)
-	return run.Spec{
-		Ref:        lifecycle.Ref{ID: "abcdefghjk", Kind: lifecycle.RunApply, N: 1, Attempt: 1, Nonce: "nonce"},
-		Repository: l.host + "/instances/abcdefghjk", Workspace: "default",
+	return run.Attempt{
+		Ref:       lifecycle.Ref{ID: "abcdefghjk", Kind: lifecycle.RunApply, N: 1, Attempt: 1, Nonce: "nonce"},
+		Machine:   run.Machine{Repository: l.host + "/instances/abcdefghjk", Workspace: "default"},
 		Variables: map[string]json.RawMessage{"stub": b},
 	}
 }
 
-func (l *localTest) mustStart(t *testing.T, s run.Spec) run.Handle {
+func (l *localTest) mustStart(t *testing.T, s run.Attempt) run.Handle {
 	t.Helper()
 	h := must.Get(l.Start(t.Context(), s))(t)
 	if len(h) > 256 {
@@ -113,7 +128,7 @@ func (l *localTest) mustStart(t *testing.T, s run.Spec) run.Handle {
 }
 
 // mustEnd observes an attempt until it has ended.
-func (l *localTest) mustEnd(t *testing.T, s run.Spec, h run.Handle) (st run.Status) {
+func (l *localTest) mustEnd(t *testing.T, s run.Attempt, h run.Handle) (st run.Status) {
 	t.Helper()
 	runtest.Await(t, "the end of the attempt", func() bool {
 		var err error
@@ -176,14 +191,14 @@ func TestLocal(t *testing.T) {
 
 // mustGoOn lets the tool of an attempt continue.
 
-func mustGoOn(t *testing.T, l *localTest, s run.Spec) {
+func mustGoOn(t *testing.T, l *localTest, s run.Attempt) {
 	t.Helper()
 	runtest.MustWrite(t, filepath.Join(l.scratch(s.Ref), "work", sandbox.Tool, "go"), "")
 }
 
-func mustLog(t *testing.T, l *localTest, s run.Spec, h run.Handle, offset int64) string {
+func mustLog(t *testing.T, l *localTest, s run.Attempt, h run.Handle, offset int64) string {
 	t.Helper()
-	r := must.Get(l.Log(t.Context(), s, h, offset))(t)
+	r := must.Get(l.Log(t.Context(), begun(s, h), offset))(t)
 	defer r.Close()
 	b := must.Get(io.ReadAll(r))(t)
 	return string(b)
@@ -224,7 +239,7 @@ func TestStartedEnvironment(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(dir, markerFile)); err != nil || strings.Contains(string(b), "nonce\"") || strings.Contains(string(h), "nonce\"") {
 		t.Errorf("%s, %s, %v: the nonce is in it", b, h, err)
 	}
-	must.Succeed(t, l.Cancel(t.Context(), s, h, false))
+	must.Succeed(t, l.Cancel(t.Context(), begun(s, h), false))
 	if st := l.mustEnd(t, s, h); st.State != run.Gone {
 		t.Errorf("%+v", st)
 	}
@@ -255,7 +270,7 @@ func TestCredentialMissing(t *testing.T) {
 	delete(env, "AWS_PROFILE")
 	s.Ref.Attempt = 2
 	h = l.mustStart(t, s)
-	must.Succeed(t, l.Cancel(t.Context(), s, h, false))
+	must.Succeed(t, l.Cancel(t.Context(), begun(s, h), false))
 	if st := l.mustEnd(t, s, h); st.State != run.Ended || st.Result.Outcome != lifecycle.Cancelled {
 		t.Errorf("%+v", st)
 	}

@@ -259,7 +259,7 @@ func TestOtherAttempt(t *testing.T) {
 	if _, err := l.Start(t.Context(), second); !errors.Is(err, errOther) {
 		t.Errorf("got %v", err)
 	}
-	must.Succeed(t, l.Cancel(t.Context(), first, h, false))
+	must.Succeed(t, l.Cancel(t.Context(), begun(first, h), false))
 	if st := l.mustEnd(t, first, h); st.State != run.Gone {
 		t.Errorf("%+v", st)
 	}

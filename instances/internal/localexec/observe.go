@@ -65,12 +65,21 @@ func (l *Local) observationOf(r lifecycle.Ref) *observation {
 	return g
 }
 
-// Observe returns the status of an attempt: processes first, since a child ends after its result.
-func (l *Local) Observe(ctx context.Context, s run.Spec, h run.Handle) (run.Status, error) {
+// Advance begins an attempt that has not begun, and else observes it.
+func (l *Local) Advance(ctx context.Context, s run.Attempt) (run.Status, error) {
 	if err := checkRef(s.Ref); err != nil {
 		return run.Status{}, err
 	}
-	at, err := l.findDir(s, h)
+	if !s.Begun && s.Handle == "" {
+		h, err := l.startAttempt(ctx, s)
+		return run.Status{State: run.Running, Handle: h}, err
+	}
+	return l.observeAttempt(ctx, s)
+}
+
+// observeAttempt returns the status of an attempt: processes first, since a child ends after its result.
+func (l *Local) observeAttempt(ctx context.Context, s run.Attempt) (run.Status, error) {
+	at, err := l.findDir(s)
 	if err != nil {
 		return run.Status{}, err
 	}
@@ -102,10 +111,10 @@ type workDir struct {
 }
 
 // findDir locates an attempt: by its folder, else by its handle.
-func (l *Local) findDir(s run.Spec, h run.Handle) (workDir, error) {
+func (l *Local) findDir(s run.Attempt) (workDir, error) {
 	var p workDir
-	if h != "" {
-		at, err := parseHandle(h)
+	if s.Handle != "" {
+		at, err := parseHandle(s.Handle)
 		if err != nil {
 			return p, err
 		}
@@ -128,7 +137,7 @@ func (l *Local) findDir(s run.Spec, h run.Handle) (workDir, error) {
 	return p, nil
 }
 
-func (g *observation) observe(ctx context.Context, s run.Spec, at workDir) (run.Status, error) {
+func (g *observation) observe(ctx context.Context, s run.Attempt, at workDir) (run.Status, error) {
 	l := g.local
 	if at.here && at.PID == 0 { // it waits for a credential
 		return g.startWaiting(ctx, s)
@@ -155,7 +164,7 @@ func (g *observation) observe(ctx context.Context, s run.Spec, at workDir) (run.
 	return reportLost(l, at, why)
 }
 
-func (g *observation) startWaiting(ctx context.Context, s run.Spec) (run.Status, error) {
+func (g *observation) startWaiting(ctx context.Context, s run.Attempt) (run.Status, error) {
 	if g.cancelled {
 		return run.Status{State: run.Ended, Result: lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1, Untouched: true}}, nil
 	}
@@ -169,7 +178,7 @@ func (g *observation) startWaiting(ctx context.Context, s run.Spec) (run.Status,
 
 // observeRunning checks an attempt with processes here. Of a dead child the rest is interrupted and
 // awaited. A child that lost its lock, as after sleep, is killed before another run takes over.
-func (g *observation) observeRunning(ctx context.Context, s run.Spec, at workDir) (run.Status, error) {
+func (g *observation) observeRunning(ctx context.Context, s run.Attempt, at workDir) (run.Status, error) {
 	if !at.Process.Alive() {
 		return g.endRest(at)
 	}
@@ -214,7 +223,7 @@ func (g *observation) endRest(at workDir) (run.Status, error) {
 }
 
 // readResult reads the result of an attempt, if there is one with its nonce.
-func readResult(ctx context.Context, l *Local, s run.Spec) (run.Status, error) {
+func readResult(ctx context.Context, l *Local, s run.Attempt) (run.Status, error) {
 	repo, err := l.o.Instance(ctx, s)
 	if err != nil {
 		return run.Status{}, err
@@ -234,7 +243,7 @@ func readResult(ctx context.Context, l *Local, s run.Spec) (run.Status, error) {
 
 // storeResult stores a result that a child could not store while the registry was away. It has no
 // plan: the next attempt makes a new one.
-func storeResult(ctx context.Context, l *Local, s run.Spec, folder string) (run.Status, error) {
+func storeResult(ctx context.Context, l *Local, s run.Attempt, folder string) (run.Status, error) {
 	b, err := files.ReadPrivate(filepath.Join(folder, sandbox.ResultFile), records.MaxRunResult)
 	if errors.Is(err, fs.ErrNotExist) {
 		return run.Status{}, nil
@@ -263,7 +272,7 @@ func storeResult(ctx context.Context, l *Local, s run.Spec, folder string) (run.
 
 // findAbandoned returns why an attempt will never end, or "". A lock never taken, or released
 // without a result, means that the child died.
-func (g *observation) findAbandoned(ctx context.Context, s run.Spec) (why string, err error) {
+func (g *observation) findAbandoned(ctx context.Context, s run.Attempt) (why string, err error) {
 	store, err := g.local.o.State(ctx, s)
 	if err != nil {
 		return "", err
@@ -331,8 +340,8 @@ func lastLine(file string) string {
 
 // Cancel asks an attempt on this host to end early, or with force to kill its tool; on
 // another host its child reads that from the ledger.
-func (l *Local) Cancel(_ context.Context, s run.Spec, h run.Handle, force bool) error {
-	at, err := l.findDir(s, h)
+func (l *Local) Cancel(_ context.Context, s run.Attempt, force bool) error {
+	at, err := l.findDir(s)
 	switch {
 	case err != nil || !at.here:
 		return err
@@ -349,14 +358,14 @@ func (l *Local) Cancel(_ context.Context, s run.Spec, h run.Handle, force bool) 
 }
 
 // Log returns the log of an attempt from offset on; after its end or from elsewhere, as stored.
-func (l *Local) Log(ctx context.Context, s run.Spec, h run.Handle, offset int64) (io.ReadCloser, error) {
+func (l *Local) Log(ctx context.Context, s run.Attempt, offset int64) (io.ReadCloser, error) {
 	if err := checkRef(s.Ref); err != nil {
 		return nil, err
 	}
 	if offset < 0 {
 		return nil, errors.New("invalid offset in a log: " + strconv.FormatInt(offset, 10))
 	}
-	at, err := l.findDir(s, h)
+	at, err := l.findDir(s)
 	if err != nil {
 		return nil, err
 	}
@@ -377,7 +386,7 @@ func (l *Local) Log(ctx context.Context, s run.Spec, h run.Handle, offset int64)
 	return io.NopCloser(bytes.NewReader(b[min(offset, int64(len(b))):])), nil
 }
 
-func readStoredLog(ctx context.Context, l *Local, s run.Spec) ([]byte, error) {
+func readStoredLog(ctx context.Context, l *Local, s run.Attempt) ([]byte, error) {
 	repo, err := l.o.Instance(ctx, s)
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func (p *reaper) reapChild(r lifecycle.Ref, wait func()) {
 	})
 }
 
-// Ended implements [run.Executor].
+// Ended implements [run.MachineExecutor].
 func (p *reaper) Ended(r lifecycle.Ref) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()

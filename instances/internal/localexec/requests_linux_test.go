@@ -163,7 +163,7 @@ func newCounted(t *testing.T) *counted {
 		Effects: func(ctx context.Context, effects []lifecycle.Effect) { reconciler.Effects(ctx, effects) },
 	}))(t)
 	reconciler = driver.New(driver.Options{
-		Store: w, Machine: machine, Changed: w.Changed, Executors: map[string]run.Executor{"local": newExecutor(t, client, sealer)},
+		Store: w, Machine: machine, Changed: w.Changed, Executor: newExecutor(t, client, sealer),
 		Templates: shelf{template.Entry{Template: w.template, Digest: w.digest, Source: w.source}}, Client: client, Layout: layout, Sealer: sealer,
 		Ledger: func() string { return host + "/" + layout.Ledger(1) }, Observe: 50 * time.Millisecond,
 	})
@@ -214,20 +214,20 @@ func newExecutor(t *testing.T, client *oci.Client, sealer artifact.Sealer) *loca
 	if err := os.WriteFile(program, []byte(script), 0o700); err != nil { //nolint:gosec // it is started
 		t.Fatal(err)
 	}
-	repo := func(s run.Spec) (*oci.Repo, error) {
+	repo := func(s run.Attempt) (*oci.Repo, error) {
 		_, name, _ := strings.Cut(s.Repository, "/")
 		return client.Repo(name)
 	}
 	return must.Get(localexec.NewLocal(t.Context(), localexec.LocalOptions{
 		Storage: t.TempDir(), Program: program, Isolation: sandbox.ModeNone, Only: true, Getenv: func(string) string { return "" },
-		Order: func(context.Context, run.Spec) (sandbox.Order, error) {
+		Order: func(context.Context, run.Attempt) (sandbox.Order, error) {
 			return sandbox.Order{Registry: sandbox.Registry{Prefix: client.Host() + "/okara", PlainHTTP: true, BuiltIn: true}, StateKeys: countedKeys}, nil
 		},
-		Instance: func(_ context.Context, s run.Spec) (records.InstanceRepo, error) {
+		Instance: func(_ context.Context, s run.Attempt) (records.InstanceRepo, error) {
 			r, err := repo(s)
 			return records.InstanceRepo{Repo: r, Sealer: sealer}, err
 		},
-		State: func(_ context.Context, s run.Spec) (*statebackend.Store, error) {
+		State: func(_ context.Context, s run.Attempt) (*statebackend.Store, error) {
 			r, err := repo(s)
 			return statebackend.New(r, statebackend.Options{Sealer: sealer}), err
 		},

@@ -105,7 +105,7 @@ type stubOrder struct {
 	Unanswered bool
 }
 
-func stubRepo(s run.Spec) (records.InstanceRepo, error) {
+func stubRepo(s run.Attempt) (records.InstanceRepo, error) {
 	host, name, _ := strings.Cut(s.Repository, "/")
 	client, err := oci.New(host, oci.Options{})
 	if err != nil {

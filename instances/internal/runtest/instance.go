@@ -28,7 +28,7 @@ type Instance struct {
 	Host  string // of its registry
 	Repo  records.InstanceRepo
 	Store *statebackend.Store
-	Spec  *run.Spec // of its last attempt
+	Spec  *run.Attempt // of its last attempt
 }
 
 // NewInstance makes an instance that has had no attempt. The files are its module.
@@ -37,10 +37,10 @@ func NewInstance(t *testing.T, host string, files map[string]string) *Instance {
 	name := host + "/okara/instances/sandbox/vpc/abc"
 	repo := must.Get(oci.OpenRepo(name, oci.Options{}))(t)
 	sealer := must.Get(envelope.New(envelope.Options{Keys: []string{StateKeys}}))(t)
-	i := &Instance{T: t, Host: host, Repo: records.InstanceRepo{Repo: repo, Sealer: sealer}, Spec: &run.Spec{
+	i := &Instance{T: t, Host: host, Repo: records.InstanceRepo{Repo: repo, Sealer: sealer}, Spec: &run.Attempt{
 		Ref: lifecycle.Ref{ID: "abc", Kind: lifecycle.RunApply, N: 1}, Run: "sandbox/vpc abc run 1",
-		Repository: name, Workspace: "default", Ledger: host + "/okara/ledger",
-		Source: template.Source{Module: "net/vpc/aws", Version: "1.0.0"},
+		Machine: run.Machine{Repository: name, Workspace: "default", Ledger: host + "/okara/ledger"},
+		Source:  template.Source{Module: "net/vpc/aws", Version: "1.0.0"},
 	}}
 	i.Store = i.NewStore(repo)
 	i.Module(files)

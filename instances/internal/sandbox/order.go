@@ -16,15 +16,15 @@ import (
 // Order is what a child reads from its standard input, as JSON: the specification, and all that it
 // needs and that must not appear in arguments or environment. It is secret as a whole.
 type Order struct {
-	Spec      run.Spec  `json:"spec"`
-	Program   string    `json:"program"` // absolute name of tofu or terraform
-	Okara     string    `json:"okara"`   // absolute name of this program
-	Scratch   string    `json:"scratch"` // folder of this attempt
-	Isolation Isolation `json:"isolation"`
-	Registry  Registry  `json:"registry"`
-	StateKeys string    `json:"state_keys,omitempty"` // as in OKARA_STATE_KEYS; "": states are not sealed
-	Server    Server    `json:"server,omitzero"`
-	Packages  Packages  `json:"packages,omitzero"`
+	Spec      run.Attempt `json:"spec"`
+	Program   string      `json:"program"` // absolute name of tofu or terraform
+	Okara     string      `json:"okara"`   // absolute name of this program
+	Scratch   string      `json:"scratch"` // folder of this attempt
+	Isolation Isolation   `json:"isolation"`
+	Registry  Registry    `json:"registry"`
+	StateKeys string      `json:"state_keys,omitempty"` // as in OKARA_STATE_KEYS; "": states are not sealed
+	Server    Server      `json:"server,omitzero"`
+	Packages  Packages    `json:"packages,omitzero"`
 
 	Prices *prices.Table `json:"prices,omitempty"` // prices for a plan that is kept; nil: none
 

@@ -196,7 +196,7 @@ func (s operatorSite) instance(t *v1alpha1.Template, given *v1alpha1.Instance, v
 		all = append(all, made)
 	}
 	all = append(all, s.secrets(access, ready)...)
-	for _, name := range a.Template.Credentials {
+	for _, name := range a.Credentials {
 		what := fmt.Sprintf("of Secret %s/%s, for the environment of the run", s.Registry.Namespace, name)
 		all = append(all, describeSecret(access, instancerun.CopyOf(name), corev1.SecretTypeOpaque, map[string]string{"each.key": what}))
 	}

@@ -3,11 +3,8 @@
 package instancectl
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,107 +45,31 @@ func advanceAttempts(ctx context.Context, p *reconciliation) {
 
 // advanceAttempt advances one attempt and returns its news, or nil.
 func advanceAttempt(ctx context.Context, p *reconciliation, r *lifecycle.Record) lifecycle.Event {
-	a, err := newAttempt(p, r)
+	a, err := run.New(p.before.Templates, r, p.c.Config)
 	if err != nil {
 		return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: err.Error(), Resources: -1}}
 	}
-	st, err := executeAttempt(ctx, p, a, r)
-	over := !p.requests.now.Before(r.Run.StartedAt.Add(a.Template.Timeout))
-	failed := lifecycle.Result{Outcome: lifecycle.RunFailed, Resources: -1, State: true}
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case err != nil && (over || fluxobj.IsTaken(err)): // the name stays taken until a user changes something
-		failed.Error = err.Error()
-		return lifecycle.Ended{Ref: a.Ref, Result: failed}
-	case err == nil && st.State == run.Ended:
-		return lifecycle.Ended{Ref: a.Ref, Result: st.Result, Connection: run.ConnectionOf(r, a.Template, p.c.Config, st.Result)}
-	case err == nil && st.State == run.Gone:
-		return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, State: true, Error: st.Message}}
-	case err == nil && over && a.Kind != lifecycle.RunDestroy:
-		err = p.c.Executor.Cancel(ctx, a)
-	}
-	switch {
-	case err != nil:
-		return lifecycle.Wait{Ref: a.Ref, Reason: lifecycle.WaitRetry, Message: err.Error()}
-	case !over:
-		return lifecycle.Wait{Ref: a.Ref, Reason: st.Waiting, Message: st.Message}
-	}
-	failed.Error = fmt.Sprintf("it did not end within %s", a.Template.Timeout)
-	if st.Message != "" {
-		failed.Error += ": " + st.Message
-	}
-	return lifecycle.Ended{Ref: a.Ref, Result: failed}
-}
-
-func executeAttempt(ctx context.Context, p *reconciliation, a Attempt, r *lifecycle.Record) (run.Status, error) {
-	if a.Kind == lifecycle.RunDestroy {
-		if err := p.c.checkUntaken(ctx, a.Namespace, a.UID); err != nil {
-			return run.Status{}, err
+	a.Begun = true // its objects tell
+	a.Deadline = a.Started.Add(a.Limits.Timeout)
+	a.Cluster = clusterOf(p.byID[r.ID], r)
+	prepare := func(ctx context.Context) error {
+		if a.Kind == lifecycle.RunDestroy {
+			return p.c.checkUntaken(ctx, a.Namespace, types.UID(a.UID))
 		}
-		return p.c.Executor.Destroy(ctx, a)
+		// The error is a [*fluxobj.TakenError] for another's namespace, which stays taken until a user changes something.
+		return fluxobj.EnsureNamespace(ctx, p.c.live, a.Namespace, types.UID(a.UID), workspaceLabels(r))
 	}
-	// The error is a [*fluxobj.TakenError] for another's namespace.
-	if err := fluxobj.EnsureNamespace(ctx, p.c.live, a.Namespace, v1alpha1.UIDOf(p.byID[r.ID]), workspaceLabels(r)); err != nil {
-		return run.Status{}, err
-	}
-	if a.Cancelled {
-		if err := p.c.Executor.Cancel(ctx, a); err != nil {
-			return run.Status{}, err
-		}
-	}
-	return p.c.Executor.Run(ctx, a)
+	event, _ := run.Advance(ctx, run.Carrier{Executor: p.c.Executor, Prepare: prepare, Lasts: fluxobj.IsTaken}, a, p.requests.now)
+	return event
 }
 
-func newAttempt(p *reconciliation, r *lifecycle.Record) (Attempt, error) {
-	n := r.Run
-	o := p.byID[r.ID]
-	a := Attempt{
-		Ref: n.Ref(r.ID),
-		UID: v1alpha1.UIDOf(o), Started: n.StartedAt,
-		Source: n.Source, Approved: n.Approved, Cancelled: n.Cancel != "", Namespace: workspaceName(r), Template: &template.Template{},
-	}
-	t := p.before.Templates[cmp.Or(n.Snapshot, r.Snapshot)]
-	if t == nil {
-		return a, fmt.Errorf("the template of instance %s is no longer in its status", r.ID)
-	}
-	a.Template = t
-	var err error
-	if a.Variables, err = template.Render(t, run.ScopeOf(r, p.c.Config)); err != nil {
-		return a, fmt.Errorf("variables of template %s: %w", r.Template, err)
-	}
-	return a, nil
-}
-
-// Attempt is one execution for an instance, with all that an executor needs.
-type Attempt struct {
-	lifecycle.Ref
-	UID       types.UID // of the Instance
-	Started   time.Time
-	Namespace string // of what the instance makes in the cluster; exists when Run is called
-	Template  *template.Template
-	Source    template.Source
-	Variables map[string]json.RawMessage
-	Approved  string // the plan that was approved; "": none
-	Cancelled bool   // a user asked to end it early
-}
-
-// Executor carries out attempts. Methods may be repeated: the same Ref is one run, done once.
-type Executor interface {
-	// Run advances an apply, plan or drift, and returns its status, without waiting.
-	Run(ctx context.Context, a Attempt) (run.Status, error)
-	// Destroy takes the next step to destroy; Ended with [lifecycle.Done]: not even the state is
-	// left.
-	Destroy(ctx context.Context, a Attempt) (run.Status, error)
-	// Cancel asks an attempt to end early; Run reports when it has.
-	Cancel(ctx context.Context, a Attempt) error
-	// Release orphans what an instance made, and reports whether nothing manages it.
-	Release(ctx context.Context, a Attempt) (bool, error)
+func clusterOf(o *v1alpha1.Instance, r *lifecycle.Record) run.Cluster {
+	return run.Cluster{UID: string(v1alpha1.UIDOf(o)), Namespace: workspaceName(r)}
 }
 
 // Preview returns the first attempt for an Instance of a module's version, and its namespace's
 // labels, without effect. The error is for the author.
-func (s Settings) Preview(tmpl *v1alpha1.Template, o *v1alpha1.Instance, version template.Source, m template.Module) (a Attempt, labels map[string]string, err error) {
+func (s Settings) Preview(tmpl *v1alpha1.Template, o *v1alpha1.Instance, version template.Source, m template.Module) (a run.Attempt, labels map[string]string, err error) {
 	t, err := readTemplate(tmpl, s.knownConfig())
 	if err != nil {
 		return a, nil, err
@@ -173,12 +94,11 @@ func (s Settings) Preview(tmpl *v1alpha1.Template, o *v1alpha1.Instance, version
 	}
 	version.Module = t.Module.Address
 	version.Path = t.Module.Path
-	a = Attempt{
-		Ref: lifecycle.Ref{ID: r.ID, Kind: lifecycle.RunApply, N: 1, Attempt: 1, Nonce: "00000000"}, UID: o.UID, Namespace: workspaceName(r), Template: t, Source: version,
-	}
+	r.Run = &lifecycle.Run{N: 1, Attempt: 1, Nonce: "00000000", Kind: lifecycle.RunApply, Source: version}
 	if t.Approval == template.ApprovalPlan {
-		a.Kind = lifecycle.RunPlan
+		r.Run.Kind = lifecycle.RunPlan
 	}
-	a.Variables, err = template.Render(t, run.ScopeOf(r, s.Config))
+	a, err = run.New(map[string]*template.Template{"": t}, r, s.Config)
+	a.Cluster = run.Cluster{UID: string(o.UID), Namespace: workspaceName(r)}
 	return a, workspaceLabels(r), err
 }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -79,8 +80,8 @@ func TestChart(t *testing.T) {
 		must.Equal(t, name+": is a", schema.Properties[name].Type, want)
 	}
 
-	var ran []instancectl.Attempt
-	s.engine.fails = func(a instancectl.Attempt) error { ran = append(ran, a); return nil }
+	var ran []run.Attempt
+	s.engine.fails = func(a run.Attempt) error { ran = append(ran, a); return nil }
 	leader, p := s.leader(), s.portal()
 	a := must.Get(s.create(p, "anna", "lab/web", ""))(t)
 	id := a.Record.ID

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/records"
 )
@@ -37,7 +38,7 @@ const (
 // Options configure a [Controller].
 type Options struct {
 	Settings
-	Executor    Executor
+	Executor    run.ClusterExecutor
 	Operator    string // namespace of the operator, which holds the records
 	Modules     Modules
 	Charts      Charts

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
@@ -207,7 +208,7 @@ func TestDestroyFails(t *testing.T) {
 	a := must.Get(s.create(p, "anna", "sandbox/vpc", ""))(t)
 	id := a.Record.ID
 	s.run(leader, "it is ready", s.is(id, "Ready"))
-	s.engine.fails = func(a instancectl.Attempt) error {
+	s.engine.fails = func(a run.Attempt) error {
 		if a.Kind == lifecycle.RunDestroy {
 			return errBroken
 		}

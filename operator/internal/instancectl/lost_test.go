@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
 // TestErrorStays checks that an Instance reports a failed clean-up, and stops no other.
@@ -104,7 +104,7 @@ func TestStatusLost(t *testing.T) {
 			if n, last := s.engine.attempts(id); n != 1 || last != uid || now.UID != uid || now.ID != id || !now.ExpiresAt.Equal(end) {
 				t.Errorf("%d attempts, known as %s, was %s: %+v", n, last, uid, now)
 			}
-			s.engine.fails = func(a instancectl.Attempt) error {
+			s.engine.fails = func(a run.Attempt) error {
 				if a.Kind == lifecycle.RunDestroy {
 					return errBroken
 				}

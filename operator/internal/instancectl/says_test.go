@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
 // says reports whether an Instance is not Ready with a message, and a condition is true.
@@ -55,7 +55,7 @@ func TestSaysWhatFails(t *testing.T) {
 	s := newSite(t)
 	s.events = events.NewFakeRecorder(1000)
 	s.template("sandbox.vpc", func(spec *v1alpha1.TemplateSpec) { spec.Retries = new(int32(1)) })
-	s.engine.fails = func(instancectl.Attempt) error { return errBroken }
+	s.engine.fails = func(run.Attempt) error { return errBroken }
 	leader := s.leader()
 	a := must.Get(s.create(s.portal(), "anna", "sandbox/vpc", ""))(t)
 	id := a.Record.ID

@@ -215,21 +215,21 @@ type engine struct {
 	mu     sync.Mutex
 	did    map[lifecycle.Ref]int // how often an attempt began
 	made   map[string]int        // resources, by instance
-	fails  func(instancectl.Attempt) error
+	fails  func(run.Attempt) error
 	holds  bool                 // attempts do not end
 	keeps  map[string]error     // errors of releasing what an instance made, by instance
 	known  map[string]types.UID // UID by which an instance was known last
 	planID string
 }
 
-func (e *engine) begin(a instancectl.Attempt, n int) error {
+func (e *engine) begin(a run.Attempt, n int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.did[a.Ref]++
 	if e.known == nil {
 		e.known = map[string]types.UID{}
 	}
-	e.known[a.ID] = a.UID
+	e.known[a.ID] = types.UID(a.UID)
 	if e.fails != nil {
 		if err := e.fails(a); err != nil {
 			return err
@@ -252,7 +252,10 @@ func (e *engine) left() int {
 	return n
 }
 
-func (e *engine) Run(_ context.Context, a instancectl.Attempt) (run.Status, error) {
+func (e *engine) Advance(_ context.Context, a run.Attempt) (run.Status, error) {
+	if a.Kind == lifecycle.RunDestroy {
+		return e.destroy(a)
+	}
 	if a.Kind == lifecycle.RunPlan {
 		return run.Status{State: run.Ended, Result: lifecycle.Result{Outcome: lifecycle.Done, Plan: e.planID, Counts: &lifecycle.Counts{Add: 1}, Resources: -1}}, nil
 	}
@@ -267,16 +270,16 @@ func (e *engine) Run(_ context.Context, a instancectl.Attempt) (run.Status, erro
 	}}, nil
 }
 
-func (e *engine) Destroy(_ context.Context, a instancectl.Attempt) (run.Status, error) {
+func (e *engine) destroy(a run.Attempt) (run.Status, error) {
 	if err := e.begin(a, 0); err != nil {
 		return run.Status{State: run.Ended, Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: err.Error(), Resources: 1, State: true}}, nil
 	}
 	return run.Status{State: run.Ended, Result: lifecycle.Result{Outcome: lifecycle.Done}}, nil
 }
 
-func (e *engine) Cancel(context.Context, instancectl.Attempt) error { return nil }
+func (e *engine) Cancel(context.Context, run.Attempt, bool) error { return nil }
 
-func (e *engine) Release(_ context.Context, a instancectl.Attempt) (bool, error) {
+func (e *engine) Release(_ context.Context, a run.Attempt) (bool, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.keeps[a.ID] == nil, e.keeps[a.ID]

@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
 // TestNameTaken checks that an existing namespace with the name for an instance stays
@@ -63,7 +63,7 @@ func TestRetryOfTheEnd(t *testing.T) {
 	a := must.Get(s.create(p, "anna", "sandbox/vpc", ""))(t)
 	id := a.Record.ID
 	s.run(leader, "it is ready", s.is(id, "Ready"))
-	s.engine.fails = func(instancectl.Attempt) error { return errBroken }
+	s.engine.fails = func(run.Attempt) error { return errBroken }
 	must.Succeed(t, s.client.Delete(t.Context(), s.all()[id]))
 	s.run(leader, "it failed for good", func() bool { s.clock.Step(time.Hour); return s.is(id, "DestroyFailed")() })
 	s.engine.fails = nil

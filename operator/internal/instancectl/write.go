@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -224,11 +225,11 @@ func (p *reconciliation) writeStuck(ctx context.Context, o *v1alpha1.Instance, w
 // emptyInstance removes what is left of an instance in the cluster, and reports whether all is
 // gone. What only a plan made is deleted; what users keep is no longer managed.
 func (p *reconciliation) emptyInstance(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record) (bool, error) {
-	a := Attempt{
-		Ref: lifecycle.Ref{ID: r.ID, Kind: lifecycle.RunDestroy, N: len(r.Runs)}, UID: v1alpha1.UIDOf(o), Namespace: workspaceName(r), Source: r.Source, Template: p.before.Templates[r.Snapshot],
-	}
-	if a.Template == nil {
-		a.Template = &template.Template{Name: r.Template}
+	a := run.Attempt{Ref: lifecycle.Ref{ID: r.ID, Kind: lifecycle.RunDestroy, N: len(r.Runs)}, Source: r.Source, Cluster: clusterOf(o, r)}
+	if t := p.before.Templates[r.Snapshot]; t != nil {
+		a.Credentials = t.Credentials
+		a.Outputs = t.Outputs
+		a.Limits.Timeout = t.Timeout
 	}
 	if done, err := p.c.Executor.Release(ctx, a); err != nil || !done {
 		return false, err
@@ -236,7 +237,7 @@ func (p *reconciliation) emptyInstance(ctx context.Context, o *v1alpha1.Instance
 	if r.Phase == lifecycle.Orphaned && r.Source.Chart != "" { // the namespace holds what the chart installed
 		return true, p.c.orphanWorkspace(ctx, o, a.Namespace)
 	}
-	return fluxobj.DeleteNamespace(ctx, p.c.live, a.Namespace, a.UID)
+	return fluxobj.DeleteNamespace(ctx, p.c.live, a.Namespace, types.UID(a.UID))
 }
 
 func (p *reconciliation) removeObject(ctx context.Context, o *v1alpha1.Instance) error {

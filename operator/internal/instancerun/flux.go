@@ -13,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -41,7 +42,7 @@ type Options struct {
 }
 
 // Flux carries out each attempt according to its source: modules by Terraforms, charts by
-// HelmReleases. It implements [instancectl.Executor].
+// HelmReleases. It implements [run.ClusterExecutor].
 type Flux struct {
 	o      Options
 	runner fluxrun.Runner
@@ -63,9 +64,9 @@ const (
 	valuesKey = "values.yaml"
 )
 
-func (x *Flux) runOf(a instancectl.Attempt) (r *fluxrun.Run, err error) {
-	r = &fluxrun.Run{RunNamespace: &fluxobj.RunNamespace{Name: a.Namespace, UID: a.UID, Network: x.o.Network, Charts: a.Source.Chart != ""}}
-	for _, name := range a.Template.Credentials {
+func (x *Flux) runOf(a run.Attempt) (r *fluxrun.Run, err error) {
+	r = &fluxrun.Run{RunNamespace: &fluxobj.RunNamespace{Name: a.Namespace, UID: types.UID(a.UID), Network: x.o.Network, Charts: a.Source.Chart != ""}}
+	for _, name := range a.Credentials {
 		r.Copies = append(r.Copies, fluxrun.Copy{
 			From: client.ObjectKey{Namespace: x.o.Operator, Name: name}, Where: instancectl.OfOperator, Use: instancectl.UseCredentials, Name: CopyOf(name), Env: true,
 		})
@@ -83,20 +84,20 @@ func (x *Flux) runOf(a instancectl.Attempt) (r *fluxrun.Run, err error) {
 func CopyOf(credential string) string { return "okara-credential-" + credential }
 
 // moduleSpec returns what tofu-controller is to run.
-func (x *Flux) moduleSpec(a instancectl.Attempt) (*fluxexec.Spec, error) {
+func (x *Flux) moduleSpec(a run.Attempt) (*fluxexec.Spec, error) {
 	m, err := addr.ParseModule(a.Source.Module)
 	if err != nil {
 		return &fluxexec.Spec{}, err
 	}
 	s := &fluxexec.Spec{
-		Namespace: a.Namespace, Name: a.ID, UID: a.UID, Attempt: attemptOf(a),
+		Namespace: a.Namespace, Name: a.ID, UID: types.UID(a.UID), Attempt: attemptOf(a),
 		Labels: map[string]string{v1alpha1.LabelInstance: a.ID},
 		Module: fluxexec.Module{
 			Repository: x.o.Registry + "/" + x.o.Layout.Module(m), Digest: a.Source.Digest, Version: a.Source.Version, Size: a.Source.Size, Path: a.Source.Path,
 			PlainHTTP: x.o.PlainHTTP,
 		},
 		ServiceAccountName: fluxobj.Account, Variables: a.Variables, Interval: metav1.Duration{Duration: never},
-		Drift: fluxexec.DriftIgnore, Retries: 1, Outputs: a.Template.Outputs,
+		Drift: fluxexec.DriftIgnore, Retries: 1, Outputs: a.Outputs,
 	}
 	if len(s.Outputs) > 0 {
 		s.OutputsSecret = a.ID + "-okara-raw"
@@ -113,23 +114,23 @@ func (x *Flux) moduleSpec(a instancectl.Attempt) (*fluxexec.Spec, error) {
 }
 
 // attemptOf is the name of an attempt in the objects of Flux.
-func attemptOf(a instancectl.Attempt) string {
+func attemptOf(a run.Attempt) string {
 	return fmt.Sprintf("%d-%d-%.8s", a.N, a.Ref.Attempt, a.Nonce)
 }
 
-func (x *Flux) describeAccess(a instancectl.Attempt, s *fluxexec.Spec) runaccess.Run {
+func (x *Flux) describeAccess(a run.Attempt, s *fluxexec.Spec) runaccess.Run {
 	return runaccess.Run{
-		Namespace: x.o.Instances, UID: a.UID, Workspace: "instance." + a.ID, Module: a.Source.Module,
+		Namespace: x.o.Instances, UID: types.UID(a.UID), Workspace: "instance." + a.ID, Module: a.Source.Module,
 		RunNamespace: a.Namespace, Name: a.ID, Repository: s.Module.Repository,
 	}
 }
 
 // chartRelease returns what helm-controller installs; only attempts change it.
-func (x *Flux) chartRelease(a instancectl.Attempt) (*fluxexec.Release, error) {
+func (x *Flux) chartRelease(a run.Attempt) (*fluxexec.Release, error) {
 	s := &fluxexec.Release{
-		Namespace: a.Namespace, Name: a.ID, UID: a.UID, Attempt: attemptOf(a), Labels: map[string]string{v1alpha1.LabelInstance: a.ID},
+		Namespace: a.Namespace, Name: a.ID, UID: types.UID(a.UID), Attempt: attemptOf(a), Labels: map[string]string{v1alpha1.LabelInstance: a.ID},
 		Chart: pinnedChart(a.Source), ServiceAccountName: fluxobj.Account,
-		Interval: metav1.Duration{Duration: never}, Timeout: metav1.Duration{Duration: a.Template.Timeout / actions}, Drift: fluxexec.DriftRepair,
+		Interval: metav1.Duration{Duration: never}, Timeout: metav1.Duration{Duration: a.Limits.Timeout / actions}, Drift: fluxexec.DriftRepair,
 	}
 	if a.Source.Secret != "" {
 		// The source is beside the Templates: the Secret stays out of the run's namespace.
@@ -139,7 +140,7 @@ func (x *Flux) chartRelease(a instancectl.Attempt) (*fluxexec.Release, error) {
 	if a.Kind == lifecycle.RunDrift {
 		s.Drift = fluxexec.DriftReport
 	}
-	for _, name := range a.Template.Credentials {
+	for _, name := range a.Credentials {
 		s.ValuesFrom = append(s.ValuesFrom, fluxexec.SecretKey{Secret: CopyOf(name), Key: valuesKey})
 	}
 	if a.Variables == nil {
@@ -151,14 +152,22 @@ func (x *Flux) chartRelease(a instancectl.Attempt) (*fluxexec.Release, error) {
 }
 
 // Preview returns what Flux runs for an attempt, and the run for okara serve, without a request.
-func (o Options) Preview(a instancectl.Attempt) (fluxexec.Spec, runaccess.Run, error) {
+func (o Options) Preview(a run.Attempt) (fluxexec.Spec, runaccess.Run, error) {
 	x := New(o)
 	s, err := x.moduleSpec(a)
 	return *s, x.describeAccess(a, s), err
 }
 
-// Run advances an attempt.
-func (x *Flux) Run(ctx context.Context, a instancectl.Attempt) (run.Status, error) {
+// Advance takes the next step of an attempt: to destroy, or after a cancellation to run.
+func (x *Flux) Advance(ctx context.Context, a run.Attempt) (run.Status, error) {
+	if a.Kind == lifecycle.RunDestroy {
+		return x.endRun(ctx, a, false)
+	}
+	if a.Cancelled {
+		if err := x.Cancel(ctx, a, false); err != nil {
+			return run.Status{}, err
+		}
+	}
 	r, err := x.runOf(a)
 	if err != nil {
 		return run.Status{}, err
@@ -199,7 +208,7 @@ func explainSecret(err error) error {
 	return err
 }
 
-func (x *Flux) approve(ctx context.Context, r *fluxrun.Run, a instancectl.Attempt) (run.Status, error) {
+func (x *Flux) approve(ctx context.Context, r *fluxrun.Run, a run.Attempt) (run.Status, error) {
 	err := x.o.Flux.Approve(ctx, *r.Module, a.Approved)
 	if _, stale := errors.AsType[*fluxexec.StaleError](err); stale {
 		return endedStatus(lifecycle.Result{Outcome: lifecycle.Stale, Error: err.Error(), Resources: -1}), nil
@@ -207,7 +216,7 @@ func (x *Flux) approve(ctx context.Context, r *fluxrun.Run, a instancectl.Attemp
 	return run.Status{State: run.Running}, err
 }
 
-func (x *Flux) translateStatus(ctx context.Context, r *fluxrun.Run, a instancectl.Attempt, st fluxexec.Status) (run.Status, error) {
+func (x *Flux) translateStatus(ctx context.Context, r *fluxrun.Run, a run.Attempt, st fluxexec.Status) (run.Status, error) {
 	switch st.Phase {
 	case fluxexec.Applied:
 		return x.readApplied(ctx, r, a)
@@ -229,7 +238,7 @@ func (x *Flux) translateStatus(ctx context.Context, r *fluxrun.Run, a instancect
 	return runningStatus(st), nil
 }
 
-func plannedStatus(a instancectl.Attempt, st fluxexec.Status) (run.Status, error) {
+func plannedStatus(a run.Attempt, st fluxexec.Status) (run.Status, error) {
 	if st.Plan == nil || st.Plan.Reason == fluxexec.PlanGateMissing {
 		return waitingStatus(fluxexec.PlanGateMissing, "the plan gate has not seen the plan: start the operator with --plan-gate-address"), nil
 	}
@@ -249,7 +258,7 @@ func countsOf(p *fluxexec.Plan) lifecycle.Counts {
 }
 
 // readApplied reads the outputs that the template lists.
-func (x *Flux) readApplied(ctx context.Context, r *fluxrun.Run, a instancectl.Attempt) (run.Status, error) {
+func (x *Flux) readApplied(ctx context.Context, r *fluxrun.Run, a run.Attempt) (run.Status, error) {
 	res := lifecycle.Result{Outcome: lifecycle.Done, Resources: -1, State: r.Module != nil}
 	if r.Module == nil {
 		return endedStatus(res), nil
@@ -259,7 +268,7 @@ func (x *Flux) readApplied(ctx context.Context, r *fluxrun.Run, a instancectl.At
 		return run.Status{}, err
 	}
 	for name, output := range all {
-		if !slices.Contains(a.Template.Outputs, name) {
+		if !slices.Contains(a.Outputs, name) {
 			continue
 		}
 		if res.Outputs == nil {
@@ -289,7 +298,7 @@ func runningStatus(st fluxexec.Status) run.Status {
 }
 
 // Cancel keeps Flux from beginning another run of an attempt. A run under way continues.
-func (x *Flux) Cancel(ctx context.Context, a instancectl.Attempt) error {
+func (x *Flux) Cancel(ctx context.Context, a run.Attempt, _ bool) error {
 	r, err := x.runOf(a)
 	if err != nil {
 		return err
@@ -297,18 +306,13 @@ func (x *Flux) Cancel(ctx context.Context, a instancectl.Attempt) error {
 	return x.o.Flux.Cancel(ctx, r.Work())
 }
 
-// Destroy takes the next step to destroy what an instance made.
-func (x *Flux) Destroy(ctx context.Context, a instancectl.Attempt) (run.Status, error) {
-	return x.endRun(ctx, a, false)
-}
-
 // Release orphans what an instance made; the state stays, if there is one.
-func (x *Flux) Release(ctx context.Context, a instancectl.Attempt) (bool, error) {
+func (x *Flux) Release(ctx context.Context, a run.Attempt) (bool, error) {
 	st, err := x.endRun(ctx, a, true)
 	return st.State == run.Ended, err
 }
 
-func (x *Flux) endRun(ctx context.Context, a instancectl.Attempt, keep bool) (run.Status, error) {
+func (x *Flux) endRun(ctx context.Context, a run.Attempt, keep bool) (run.Status, error) {
 	r, err := x.runOf(a)
 	if err != nil {
 		return run.Status{}, err
@@ -347,7 +351,7 @@ func uninstallStatus(r *fluxrun.Run, st fluxexec.Status) run.Status {
 
 // destroyStatus is the status of a Terraform that is being deleted. A failure since the attempt
 // began fails it, and the Terraform stays; a state that another locks is no failure.
-func destroyStatus(r *fluxrun.Run, a instancectl.Attempt, st fluxexec.Status) run.Status {
+func destroyStatus(r *fluxrun.Run, a run.Attempt, st fluxexec.Status) run.Status {
 	if st.Reason == fluxexec.StateLocked {
 		return waitingStatus(lifecycle.WaitStateLocked, st.Message)
 	}

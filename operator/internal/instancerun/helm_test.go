@@ -53,7 +53,7 @@ func newInstalled(t *testing.T) *installed {
 		Client: s.own, Flux: &fluxexec.Executor{Client: client.WithFieldValidation(s.own, metav1.FieldValidationStrict)},
 		Registry: "registry.test", PlainHTTP: true, Operator: s.operator, Instances: s.operator,
 	})
-	s.a.Template = &template.Template{Name: "lab/web", Credentials: []string{"web"}, Timeout: time.Hour}
+	s.a.Credentials, s.a.Outputs, s.a.Limits.Timeout = []string{"web"}, nil, time.Hour
 	s.a.Source = template.Source{Chart: "oci://registry.test/charts/web", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("a", 64)}
 	s.a.Variables = map[string]json.RawMessage{"replicas": json.RawMessage(`2`)}
 	return s
@@ -65,7 +65,7 @@ func (s *installed) release() *unstructured.Unstructured {
 	return findObject(s.t, s, s.a, "helm.toolkit.fluxcd.io/v2", "HelmRelease")
 }
 
-func findObject(t *testing.T, c client.Reader, a instancectl.Attempt, version, kind string) *unstructured.Unstructured {
+func findObject(t *testing.T, c client.Reader, a run.Attempt, version, kind string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion(version)
@@ -98,7 +98,7 @@ func (s *installed) says(more map[string]any, conditions ...string) {
 
 func (s *installed) goesOn(want run.State) run.Status {
 	s.t.Helper()
-	return s.status(want)(s.exec.Run(s.t.Context(), s.a))
+	return s.status(want)(s.exec.Advance(s.t.Context(), s.a))
 }
 
 func (s *installed) status(want run.State) func(run.Status, error) run.Status {
@@ -174,11 +174,7 @@ func (s *installed) ends() {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.a.Namespace, Name: fluxobj.Account}}
 	must.Succeed(s.t, s.Delete(s.t.Context(), account))
 	s.again(lifecycle.RunDestroy)
-	destroy := func(want run.State) run.Status {
-		s.t.Helper()
-		return s.status(want)(s.exec.Destroy(s.t.Context(), s.a))
-	}
-	destroy(run.Running)
+	s.goesOn(run.Running)
 	if s.release().GetDeletionTimestamp() == nil {
 		s.t.Error("it is not deleted")
 	}
@@ -186,14 +182,14 @@ func (s *installed) ends() {
 		s.t.Errorf("it goes without its account: %v", err)
 	}
 	s.says(map[string]any{"failures": int64(3)}, "Ready=False")
-	if st := destroy(run.Ended); st.Result.Outcome != lifecycle.RunFailed || st.Result.Error != "it says so" {
+	if st := s.goesOn(run.Ended); st.Result.Outcome != lifecycle.RunFailed || st.Result.Error != "it says so" {
 		s.t.Errorf("%+v", st)
 	}
 	o = s.release()
 	o.SetFinalizers(nil)
 	must.Succeed(s.t, s.Update(s.t.Context(), o))
-	destroy(run.Running)
-	if st := destroy(run.Ended); st.Result.Outcome != lifecycle.Done || st.Result.Resources != 0 {
+	s.goesOn(run.Running)
+	if st := s.goesOn(run.Ended); st.Result.Outcome != lifecycle.Done || st.Result.Resources != 0 {
 		s.t.Errorf("%+v", st)
 	}
 	s.gone("OCIRepository")
@@ -216,7 +212,7 @@ func (s *installed) gone(kind string) {
 func TestHelmCancelled(t *testing.T) {
 	s := newInstalled(t)
 	s.goesOn(run.Running)
-	must.Succeed(t, s.exec.Cancel(t.Context(), s.a))
+	must.Succeed(t, s.exec.Cancel(t.Context(), s.a, false))
 	if st := s.goesOn(run.Ended); st.Result.Outcome != lifecycle.Cancelled {
 		t.Errorf("%+v", st)
 	}
@@ -265,7 +261,7 @@ func TestCharts(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s.a.ID, s.a.Template.Credentials = "abcdefgh"+name[:2], nil
+			s.a.ID, s.a.Credentials = "abcdefgh"+name[:2], nil
 			s.a.Source = instancectl.ChartSource(&c.chart)
 			s.a.Source.Version, s.a.Source.Digest = c.found.Version, c.found.Digest
 			s.goesOn(run.Running)

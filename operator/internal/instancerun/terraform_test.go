@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,7 +28,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
-	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/instancerun"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
@@ -80,7 +80,7 @@ type site struct {
 	client.Client
 	front front
 	exec  *instancerun.Flux
-	a     instancectl.Attempt
+	a     run.Attempt
 
 	secret *corev1.Secret // credentials of the operator's namespace
 }
@@ -111,9 +111,10 @@ func newSite(t *testing.T) *site {
 		must.Succeed(t, c.Create(t.Context(), o))
 	}
 	s.secret = secret
-	s.a = instancectl.Attempt{
-		Ref: lifecycle.Ref{ID: "abcdefghjk", Kind: lifecycle.RunApply, N: 1, Attempt: 1, Nonce: "0123456789"}, UID: "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b",
-		Namespace: cluster.Namespace(t, nil).Name, Template: &template.Template{Name: "sandbox/vpc", Outputs: []string{"url"}, Credentials: []string{"aws"}},
+	s.a = run.Attempt{
+		Ref:     lifecycle.Ref{ID: "abcdefghjk", Kind: lifecycle.RunApply, N: 1, Attempt: 1, Nonce: "0123456789"},
+		Cluster: run.Cluster{UID: "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b", Namespace: cluster.Namespace(t, nil).Name},
+		Outputs: []string{"url"}, Credentials: []string{"aws"},
 		Source:    template.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("a", 64)},
 		Variables: map[string]json.RawMessage{"size": json.RawMessage(`"large"`)},
 	}
@@ -123,16 +124,7 @@ func newSite(t *testing.T) *site {
 // run advances the attempt, and checks its state.
 func (s *site) run(want run.State) run.Status {
 	s.t.Helper()
-	st := must.Get(s.exec.Run(s.t.Context(), s.a))(s.t)
-	if st.State != want {
-		s.t.Fatalf("%+v, want %s", st, want)
-	}
-	return st
-}
-
-func (s *site) destroy(want run.State) run.Status {
-	s.t.Helper()
-	st := must.Get(s.exec.Destroy(s.t.Context(), s.a))(s.t)
+	st := must.Get(s.exec.Advance(s.t.Context(), s.a))(s.t)
 	if st.State != want {
 		s.t.Fatalf("%+v, want %s", st, want)
 	}
@@ -233,30 +225,30 @@ func TestTerraform(t *testing.T) {
 
 	s.finalize(true)
 	s.a.Kind, s.a.N, s.front.resources = lifecycle.RunDestroy, 2, true
-	s.destroy(run.Running)
+	s.run(run.Running)
 	if s.terraform().GetDeletionTimestamp() == nil {
 		t.Error("it is not deleted")
 	}
-	s.destroy(run.Running) // resumes it
+	s.run(run.Running) // resumes it
 	s.says("False", "DestroyFailed", nil)
-	if st := s.destroy(run.Ended); st.Result.Outcome != lifecycle.RunFailed || st.Result.Left != nil {
+	if st := s.run(run.Ended); st.Result.Outcome != lifecycle.RunFailed || st.Result.Left != nil {
 		t.Errorf("%+v", st.Result)
 	}
 	s.says("False", "DestroyFailed", map[string]any{"conditions": []any{map[string]any{
 		"type": "Ready", "status": "False", "reason": "TFExecApplyFailed", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": s.terraform().GetGeneration(),
 		"message": "error running Destroy: exit status 1\n\nError: Destroy was successful but left behind\nforgotten instances\n", // of OpenTofu 1.12.6
 	}}})
-	must.Match(t, "left behind", s.destroy(run.Ended).Result.Left, []string{"terraform_data.kept", `module.a.terraform_data.kept["x"]`})
+	must.Match(t, "left behind", s.run(run.Ended).Result.Left, []string{"terraform_data.kept", `module.a.terraform_data.kept["x"]`})
 	s.a.Attempt, s.a.Started = 2, time.Now().Add(time.Minute)
-	s.destroy(run.Running) // the failure is older than this attempt
+	s.run(run.Running) // the failure is older than this attempt
 	s.a.Started = time.Now()
 	s.finalize(false)
-	if st := s.destroy(run.Ended); st.Result.Outcome != lifecycle.RunFailed || st.Result.Resources != 1 || !strings.Contains(st.Result.Error, "it has resources") {
+	if st := s.run(run.Ended); st.Result.Outcome != lifecycle.RunFailed || st.Result.Resources != 1 || !strings.Contains(st.Result.Error, "it has resources") {
 		t.Errorf("a state with resources: %+v", st.Result)
 	}
 	s.front.resources = false
 	for s.front.released == 0 {
-		st := must.Get(s.exec.Destroy(t.Context(), s.a))(t)
+		st := must.Get(s.exec.Advance(t.Context(), s.a))(t)
 		if st.State == run.Ended && st.Result.Outcome != lifecycle.Done {
 			t.Fatalf("%+v", st.Result)
 		}
@@ -273,7 +265,7 @@ func TestTerraformNamespaceGone(t *testing.T) {
 	s.finalize(false)
 	s.a.Kind, s.a.N = lifecycle.RunDestroy, 2
 	for range 10 {
-		if st, err := s.exec.Destroy(t.Context(), s.a); err != nil || st.State == run.Ended {
+		if st, err := s.exec.Advance(t.Context(), s.a); err != nil || st.State == run.Ended {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -290,7 +282,7 @@ func TestTerraformNamespaceGone(t *testing.T) {
 	must.Succeed(t, s.Delete(t.Context(), binding))
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.a.Namespace}}
 	must.Succeed(t, s.Get(t.Context(), client.ObjectKeyFromObject(ns), ns))
-	fluxobj.Mark(ns, s.a.UID)
+	fluxobj.Mark(ns, types.UID(s.a.UID))
 	must.Succeed(t, s.Update(t.Context(), ns))
 	release("without the right, in a namespace that is removed as a whole")
 	must.Succeed(t, s.Delete(t.Context(), ns))
@@ -324,7 +316,7 @@ func TestTerraformRestored(t *testing.T) {
 	}
 	s.a.Kind, s.a.N = lifecycle.RunDestroy, 2
 	for range 10 {
-		st := must.Get(s.exec.Destroy(t.Context(), s.a))(t)
+		st := must.Get(s.exec.Advance(t.Context(), s.a))(t)
 		if o := s.terraform(); o != nil {
 			if suspended, _, _ := unstructured.NestedBool(o.Object, "spec", "suspend"); !suspended {
 				t.Fatal("it is destroyed")
@@ -378,8 +370,8 @@ func TestTerraformPlans(t *testing.T) {
 // Shows: operator 41
 func TestCredentialsAgree(t *testing.T) {
 	s := newSite(t)
-	s.a.Template.Credentials = []string{"other"}
-	if _, err := s.exec.Run(t.Context(), s.a); err == nil || !strings.Contains(err.Error(), "does not allow this use") {
+	s.a.Credentials = []string{"other"}
+	if _, err := s.exec.Advance(t.Context(), s.a); err == nil || !strings.Contains(err.Error(), "does not allow this use") {
 		t.Error(err)
 	}
 	if s.terraform() != nil {
@@ -398,11 +390,11 @@ func TestCancelWithoutCredentials(t *testing.T) {
 			s.run(run.Running)
 		}
 		must.Succeed(t, s.Delete(t.Context(), s.secret))
-		if _, err := s.exec.Run(t.Context(), s.a); err == nil || !strings.Contains(err.Error(), "credentials: ") {
+		if _, err := s.exec.Advance(t.Context(), s.a); err == nil || !strings.Contains(err.Error(), "credentials: ") {
 			t.Errorf("began %t: %v", began, err)
 		}
 		s.a.Cancelled = true
-		must.Succeed(t, s.exec.Cancel(t.Context(), s.a))
+		must.Succeed(t, s.exec.Cancel(t.Context(), s.a, false))
 		if st := s.run(run.Ended); st.Result.Outcome != lifecycle.Cancelled {
 			t.Errorf("began %t: %+v", began, st)
 		}

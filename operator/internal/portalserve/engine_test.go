@@ -31,18 +31,17 @@ func (s *site) settle() {
 // engine is an executor whose runs end at once. Each run yields an address.
 type engine struct{}
 
-func (engine) Run(_ context.Context, a instancectl.Attempt) (run.Status, error) {
+func (engine) Advance(_ context.Context, a run.Attempt) (run.Status, error) {
+	if a.Kind == lifecycle.RunDestroy {
+		return ended(lifecycle.Result{Outcome: lifecycle.Done})
+	}
 	url := json.RawMessage(fmt.Sprintf("%q", a.ID+".example.com"))
 	return ended(lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true, Outputs: map[string]json.RawMessage{"url": url}})
 }
 
-func (engine) Destroy(context.Context, instancectl.Attempt) (run.Status, error) {
-	return ended(lifecycle.Result{Outcome: lifecycle.Done})
-}
+func (engine) Cancel(context.Context, run.Attempt, bool) error { return nil }
 
-func (engine) Cancel(context.Context, instancectl.Attempt) error { return nil }
-
-func (engine) Release(context.Context, instancectl.Attempt) (bool, error) { return true, nil }
+func (engine) Release(context.Context, run.Attempt) (bool, error) { return true, nil }
 
 func ended(r lifecycle.Result) (run.Status, error) {
 	return run.Status{State: run.Ended, Result: r}, nil
