@@ -456,18 +456,8 @@ func (l *platform) keptIdentity() access.Kept {
 	for _, q := range l.quotas {
 		k.Groups = append(k.Groups, q.Groups...)
 	}
-	if l.templates == nil {
-		return k
-	}
-	for _, e := range l.templates.All() {
-		t := e.Template
-		k.Claims = append(k.Claims, t.Claims()...)
-		switch {
-		case t.Owner == template.OwnerGroup && len(t.Groups) == 0:
-			k.Groups = append(k.Groups, rights.Everything)
-		case t.Owner == template.OwnerGroup:
-			k.Groups = slices.Concat(k.Groups, t.Groups)
-		}
+	if l.templates != nil {
+		portal.KeepForTemplates(&k, l.templates.All())
 	}
 	return k
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,15 +25,11 @@ plain text, so keep the output out of logs.`,
 		Example: `  okara auth emit ghcr.io/acme >> ~/.tofurc`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := parseTarget(args[0])
+			t, c, err := findCredential(cmd.Context(), reg, args[0])
 			if err != nil {
 				return err
 			}
 			list, err := reg.Credentials().Explain(cmd.Context(), t.host, t.repository)
-			if err != nil {
-				return err
-			}
-			c, err := reg.Credentials().Credential(cmd.Context(), t.host, t.repository)
 			if err != nil {
 				return err
 			}
@@ -43,6 +40,15 @@ plain text, so keep the output out of logs.`,
 			return reg.PrintResult(b, b.text())
 		},
 	}
+}
+
+func findCredential(ctx context.Context, reg *cli.Registries, reference string) (target, oci.Credential, error) {
+	t, err := parseTarget(reference)
+	if err != nil {
+		return t, oci.Credential{}, err
+	}
+	c, err := reg.Credentials().Credential(ctx, t.host, t.repository)
+	return t, c, err
 }
 
 func chosenHelper(list []credentials.Candidate) string {

@@ -21,11 +21,7 @@ a secret.`,
 		Example: `  export TF_TOKEN_okara_example_com="$(okara auth token ghcr.io)"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := parseTarget(args[0])
-			if err != nil {
-				return err
-			}
-			c, err := reg.Credentials().Credential(cmd.Context(), t.host, t.repository)
+			t, c, err := findCredential(cmd.Context(), reg, args[0])
 			if err != nil {
 				return err
 			}

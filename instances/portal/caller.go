@@ -422,3 +422,17 @@ func startTime(r *lifecycle.Record) time.Time {
 	}
 	return r.CreatedAt
 }
+
+// KeepForTemplates adds the parts of an identity that a session keeps for templates.
+func KeepForTemplates(k *access.Kept, entries []template.Entry) {
+	for _, e := range entries {
+		t := e.Template
+		k.Claims = append(k.Claims, t.Claims()...)
+		switch {
+		case t.Owner == template.OwnerGroup && len(t.Groups) == 0:
+			k.Groups = append(k.Groups, rights.Everything)
+		case t.Owner == template.OwnerGroup:
+			k.Groups = append(k.Groups, t.Groups...)
+		}
+	}
+}

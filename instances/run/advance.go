@@ -54,13 +54,13 @@ func Advance(ctx context.Context, c Carrier, a Attempt, now time.Time) (lifecycl
 	if a.Cancelled && a.isUntouched() {
 		return a.End(lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1, Untouched: true}), nil
 	}
-	st, err := c.step(ctx, a)
+	st, err := c.takeStep(ctx, a)
 	over := !a.Deadline.IsZero() && !now.Before(a.Deadline)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil && (over || c.Lasts != nil && c.Lasts(err)):
-		return a.fail(err), err
+		return a.failBy(err), err
 	case err == nil && st.State == Ended:
 		return a.End(st.Result), nil
 	case err == nil && st.State == Gone:
@@ -80,10 +80,10 @@ func Advance(ctx context.Context, c Carrier, a Attempt, now time.Time) (lifecycl
 	if st.Message != "" {
 		err = fmt.Errorf("%w: %s", err, st.Message)
 	}
-	return a.fail(err), nil
+	return a.failBy(err), nil
 }
 
-func (c Carrier) step(ctx context.Context, a Attempt) (Status, error) {
+func (c Carrier) takeStep(ctx context.Context, a Attempt) (Status, error) {
 	if c.Prepare != nil {
 		if err := c.Prepare(ctx); err != nil {
 			return Status{}, err
@@ -95,8 +95,8 @@ func (c Carrier) step(ctx context.Context, a Attempt) (Status, error) {
 // isUntouched reports whether an attempt never began.
 func (a *Attempt) isUntouched() bool { return a.Handle == "" && !a.Begun }
 
-// fail ends an attempt by an error. Another try would not find what is missing or denied.
-func (a *Attempt) fail(err error) lifecycle.Ended {
+// failBy ends an attempt by an error. Another try would not find what is missing or denied.
+func (a *Attempt) failBy(err error) lifecycle.Ended {
 	untouched := a.isUntouched()
 	return a.End(lifecycle.Result{
 		Outcome: lifecycle.RunFailed, Error: err.Error(), Resources: -1, State: !untouched, Untouched: untouched,

@@ -103,19 +103,17 @@ func (w *pipeWriter) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// maxPerHost bounds concurrent requests to a registry that move no blob; downloads delay none.
+// maxPerHost bounds concurrent requests to the registry that move no blob; downloads delay none.
 const maxPerHost = 64
 
 // newLimited bounds requests by maxPerHost. Others wait until one ends, or their context does.
 func newLimited(base http.RoundTripper) http.RoundTripper {
-	return &limited{base: base, hosts: map[string]chan struct{}{}}
+	return &limited{base, make(chan struct{}, maxPerHost)}
 }
 
 type limited struct {
-	base http.RoundTripper
-
-	mu    sync.Mutex // guards hosts
-	hosts map[string]chan struct{}
+	base  http.RoundTripper
+	slots chan struct{}
 }
 
 func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -124,16 +122,15 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	default:
 		return l.base.RoundTrip(r)
 	}
-	semaphore := l.semaphore(r.URL.Host)
 	select {
-	case semaphore <- struct{}{}:
+	case l.slots <- struct{}{}:
 	case <-r.Context().Done():
 		if r.Body != nil {
 			_ = r.Body.Close() // the contract of RoundTrip requires it
 		}
 		return nil, fmt.Errorf("wait for one of %d requests to end: %w", maxPerHost, r.Context().Err())
 	}
-	free := sync.OnceFunc(func() { <-semaphore })
+	free := sync.OnceFunc(func() { <-l.slots })
 	resp, err := l.base.RoundTrip(r)
 	if err != nil {
 		free()
@@ -141,17 +138,6 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp.Body = &limitedBody{resp.Body, free}
 	return resp, nil
-}
-
-func (l *limited) semaphore(host string) chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	semaphore := l.hosts[host]
-	if semaphore == nil {
-		semaphore = make(chan struct{}, maxPerHost)
-		l.hosts[host] = semaphore
-	}
-	return semaphore
 }
 
 // limitedBody releases its place when it has been read to the end or closed.

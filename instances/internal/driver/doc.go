@@ -12,5 +12,5 @@
 // the executor starts an attempt only once, and a result counts only for the attempt that
 // the record names.
 //
-// What runs left in the registry, such as logs, plans and states, is read in stored.go.
+// What runs left in the registry, such as logs, plans and states, is read in workspace.go.
 package driver

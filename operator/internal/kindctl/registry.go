@@ -5,7 +5,6 @@ package kindctl
 import (
 	"context"
 	"crypto/ecdsa"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -97,14 +96,7 @@ func (r Registry) Version(ctx context.Context, m v1alpha1.KindModule, v addr.Ver
 }
 
 func (r Registry) readModule(ctx context.Context, m v1alpha1.KindModule, v addr.Version) (*catalog.ModuleVersion, artifact.ModuleDescription, error) {
-	if m.Repository != "" {
-		return r.readTag(ctx, m.Repository, v)
-	}
-	a, err := addr.ParseModule(m.Address)
-	if err != nil {
-		return nil, artifact.ModuleDescription{}, err
-	}
-	found, err := r.Catalog.ModuleVersion(ctx, a, v)
+	found, err := r.readVersion(ctx, m, v)
 	if err != nil {
 		return nil, artifact.ModuleDescription{}, err
 	}
@@ -112,32 +104,31 @@ func (r Registry) readModule(ctx context.Context, m v1alpha1.KindModule, v addr.
 	return found, d, err
 }
 
-// maxDescription bounds the description of a module, in bytes.
-const maxDescription = 4 << 20
+func (r Registry) readVersion(ctx context.Context, m v1alpha1.KindModule, v addr.Version) (*catalog.ModuleVersion, error) {
+	if m.Repository != "" {
+		return r.readTag(ctx, m.Repository, v)
+	}
+	a, err := addr.ParseModule(m.Address)
+	if err != nil {
+		return nil, err
+	}
+	return r.Catalog.ModuleVersion(ctx, a, v)
+}
 
-func (r Registry) readTag(ctx context.Context, repository string, v addr.Version) (*catalog.ModuleVersion, artifact.ModuleDescription, error) {
-	var d artifact.ModuleDescription
+func (r Registry) readTag(ctx context.Context, repository string, v addr.Version) (*catalog.ModuleVersion, error) {
 	repo, err := r.Client.Repo(repository)
 	if err != nil {
-		return nil, d, err
+		return nil, err
 	}
 	raw, err := repo.Fetch(ctx, v.Tag())
 	if err != nil {
-		return nil, d, err
+		return nil, err
 	}
 	parsed, err := artifact.ParseModule(raw)
 	if err != nil {
-		return nil, d, fmt.Errorf("%s:%s: %w", repository, v.Tag(), err)
+		return nil, fmt.Errorf("%s:%s: %w", repository, v.Tag(), err)
 	}
-	found := &catalog.ModuleVersion{ModuleManifest: parsed, Repository: repository}
-	if parsed.Description == nil {
-		return found, d, nil
-	}
-	b, err := repo.ReadBlob(ctx, *parsed.Description, maxDescription)
-	if err == nil {
-		err = json.Unmarshal(b, &d)
-	}
-	return found, d, err
+	return &catalog.ModuleVersion{ModuleManifest: parsed, Repository: repository}, nil
 }
 
 // verify checks a version against the keys of a definition.

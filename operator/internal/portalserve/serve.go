@@ -16,11 +16,9 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/instances/portal"
-	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/web"
@@ -186,16 +184,7 @@ func keptClaims(templates *instancectl.Catalog, limits lifecycle.Limits) access.
 	for _, q := range limits.Quotas {
 		k.Groups = append(k.Groups, q.Groups...)
 	}
-	for _, e := range templates.All() {
-		t := e.Template
-		k.Claims = append(k.Claims, t.Claims()...)
-		switch {
-		case t.Owner == template.OwnerGroup && len(t.Groups) == 0:
-			k.Groups = append(k.Groups, rights.Everything)
-		case t.Owner == template.OwnerGroup:
-			k.Groups = append(k.Groups, t.Groups...)
-		}
-	}
+	portal.KeepForTemplates(&k, templates.All())
 	return k
 }
 
