@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Needs Go, git and make. Everything else is a pinned Go module, built once into .cache.
-export GOFLAGS := -buildvcs=false
+# As what is released, so that each package is compiled once.
+export GOFLAGS := -buildvcs=false -trimpath
 export GOWORK  := off
 # As what is released: the same program, whether there is a C compiler or not.
 export CGO_ENABLED := 0
@@ -15,7 +16,7 @@ VCS      = $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo f
 LINK     = -s -w -X github.com/seed-141914ff/okara/internal/buildinfo.release=$(shell git describe --tags --exact-match 2>/dev/null)
 OPERATOR = go build -buildvcs=$(VCS) -ldflags '$(LINK)' -o ../bin/okara-operator ./cmd/okara-operator
 NESTED  := internal/e2e internal/conformance operator provider
-TESTS   := test-operator test-. test-internal/e2e test-browser test-provider test-internal/conformance
+TESTS   := test-internal/e2e test-operator test-. test-browser test-provider test-internal/conformance
 
 # Compilers and linters collect garbage less often: a sixth less work, and more memory. So do
 # the tests of the root; what others test does not, and what is measured sets its own value.
@@ -25,15 +26,17 @@ AS_SHIPPED = -exec 'env -u GOGC -u GOMEMLIMIT'
 test-.: AS_SHIPPED :=
 GOTEST = MAKEFLAGS= OKARA_TEST_BUILT=1 go test $(AS_SHIPPED) -vet=off -timeout 30m
 
-.PHONY: build image release tools generate test $(TESTS) lint race cover demo docs
+.PHONY: build image release tools generate test kube $(TESTS) lint race cover demo docs
 demo: build $(TIME) # by a tofu or terraform that is there, or by one that this builds
 	@sh testdata/demo/tool.sh >/dev/null || $(MAKE) $(TOFU)
 	sh testdata/demo/demo.sh
-# Modules beside each other, since operator and internal/e2e wait more than they work; without vet,
-# which lint runs, with all of its checks.
+# Modules beside each other, since operator and internal/e2e wait more than they work, the longest
+# first; without vet, which lint runs, with all of its checks.
 test: tools
-	$(MAKE) -C operator etcd kube-apiserver crds
 	$(MAKE) -j2 $(TESTS) BESIDE=1
+kube: # what the tests of operator start
+	$(MAKE) -C operator etcd kube-apiserver crds
+test-operator: kube
 # Tests with a real browser, beside their pages.
 test-browser:
 	$(GOTEST) -tags browser -run '^TestBrowser' ./internal/web ./instances/pages ./cmd/okara

@@ -155,7 +155,7 @@ func (c *ciJob) run(t *testing.T, script string, env ...string) {
 		cmd.Dir = work
 	}
 	cmd.Env = append([]string{
-		"HOME=" + c.dir, "CHECKPOINT_DISABLE=1", "TF_INPUT=0", "GOFLAGS=" + os.Getenv("GOFLAGS"),
+		"HOME=" + c.dir, "CHECKPOINT_DISABLE=1", "TF_INPUT=0", "GOFLAGS=" + os.Getenv("GOFLAGS"), "CGO_ENABLED=" + os.Getenv("CGO_ENABLED"),
 		"GOCACHE=" + goEnv(t, "GOCACHE"), "GOMODCACHE=" + goEnv(t, "GOMODCACHE"),
 		"PATH=" + strings.Join([]string{filepath.Join(c.dir, "stubs"), filepath.Dir(c.set.okara), filepath.Dir(c.set.tofu), os.Getenv("PATH")}, string(os.PathListSeparator)),
 		"OKARA_REGISTRY=" + c.registry, "TF_BACKEND_OCI_REPOSITORY=" + c.registry + "/state/shop",

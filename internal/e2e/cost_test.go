@@ -5,7 +5,6 @@ package e2e_test
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -56,12 +55,7 @@ google.golang.org/genproto/googleapis/api/annotations: messages of gRPC; keys of
 
 // TestCost measures without a clock: startup, an idle server, the program's size.
 func TestCost(t *testing.T) {
-	okara := filepath.Join(t.TempDir(), "okara")
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", okara, "./cmd/okara")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	okara := must(findTools())(t).okara
 	info := must(os.Stat(okara))(t)
 	if info.Size() > maxBinary {
 		t.Errorf("the program has %d bytes without symbols, at most %d", info.Size(), maxBinary)
