@@ -98,32 +98,6 @@ func TestArchiveRanges(t *testing.T) {
 	}
 }
 
-// TestArchiveLinkFixed shows that a signed link is valid
-// only for its purpose.
-//
-// Shows: aws-registry 5 | signed links, 4 hours | links signed for one digest, 4 hours by default,
-// `--archive-ttl`
-// Shows: opendepot-defects 4 | archive addresses that can name any bucket
-func TestArchiveLinkFixed(t *testing.T) {
-	f := newFront(t, nil)
-	_, u := f.moduleLink(t, 100)
-	f.module(t, "net/vpc/gcp", "1.0.0", map[string]string{"main.tf": "# other"})
-	part := strings.Split(u.Path, "/")
-	for name, change := range map[string]func([]string){
-		"repository": func(p []string) { p[len(p)-3] = "gcp" },
-		"digest":     func(p []string) { p[len(p)-2] = strings.Repeat("0", 64) },
-		"file":       func(p []string) { p[len(p)-1] = "other.zip" },
-		"token":      func(p []string) { p[2] += "x" },
-	} {
-		changed := append([]string(nil), part...)
-		change(changed)
-		resp, _ := ask(t, http.MethodGet, u.ResolveReference(&url.URL{Path: strings.Join(changed, "/")}))
-		if resp.StatusCode != http.StatusForbidden {
-			t.Errorf("another %s: %d, want 403", name, resp.StatusCode)
-		}
-	}
-}
-
 // TestArchiveRedirect: clients go to the registry's storage, not for HEAD, or get a stream.
 func TestArchiveRedirect(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{RedirectBlobs: "https://storage.example.com/blobs/"})

@@ -28,6 +28,11 @@ func newTestLinks(t testing.TB, now *time.Time, keys ...keyring.Key) *links {
 // tokenOf returns the second segment of a link.
 func tokenOf(path string) string { return strings.Split(path, "/")[1] }
 
+// TestLinkBinds: a signed link is valid for one blob and its time only.
+//
+// Shows: aws-registry 5 | signed links, 4 hours | links signed for one digest, 4 hours by default,
+// `--archive-ttl`
+// Shows: opendepot-defects 4 | archive addresses that can name any bucket
 func TestLinkBinds(t *testing.T) {
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	l := newTestLinks(t, &now, testKey(1))

@@ -203,11 +203,6 @@ func TestLoginRefuses(t *testing.T) {
 		issuer func(*issuer)
 		want   int
 	}{
-		{name: "redirect elsewhere", query: func(q url.Values) { q.Set("redirect_uri", "http://evil.example.com:10003/login") }, want: 400},
-		{name: "redirect over another scheme", query: func(q url.Values) { q.Set("redirect_uri", "https://localhost:10003/login") }, want: 400},
-		{name: "redirect to another path", query: func(q url.Values) { q.Set("redirect_uri", "http://localhost:10003/other") }, want: 400},
-		{name: "port out of range", query: func(q url.Values) { q.Set("redirect_uri", "http://localhost:22/login") }, want: 400},
-		{name: "redirect with user", query: func(q url.Values) { q.Set("redirect_uri", "http://localhost:10003@evil.example.com/login") }, want: 400},
 		{name: "plain challenge", query: func(q url.Values) { q.Set("code_challenge_method", "plain") }, want: 400},
 		{name: "no challenge", query: func(q url.Values) { q.Del("code_challenge") }, want: 400},
 		{name: "wrong nonce", issuer: func(i *issuer) { i.tamper = func(c map[string]any) { c["nonce"] = "other" } }, want: 403},

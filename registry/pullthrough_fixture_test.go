@@ -28,22 +28,6 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// direct sends requests without a network, for bubbles.
-type direct struct{ http.Handler }
-
-func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	in := r.Clone(r.Context())
-	in.RequestURI = r.URL.RequestURI()
-	if in.Body == nil {
-		in.Body = http.NoBody
-	}
-	d.ServeHTTP(w, in)
-	resp := w.Result()
-	resp.Request = r
-	return resp, nil
-}
-
 // bubble runs f with a clock that only sleeping advances.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	now := time.Now()
@@ -58,7 +42,7 @@ func newOffline(t testing.TB, h http.Handler, change func(*server.Options)) *fro
 	t.Helper()
 	o := server.Options{
 		Options: registry.Options{
-			Client: newClient(t, "registry.test", oci.Options{Transport: direct{h}, PlainHTTP: true}), Layout: addr.Layout{Prefix: "acme"},
+			Client: newClient(t, "registry.test", oci.Options{Transport: ocitest.Direct{Handler: h}, PlainHTTP: true}), Layout: addr.Layout{Prefix: "acme"},
 		},
 		Access: access.Policy{Anonymous: rights.AnonymousRead()}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
 	}
@@ -142,7 +126,7 @@ func newOrigin(t testing.TB) (*origin, map[string][]byte) {
 	f := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), nil)
 	f.provider(t, release{address: "acme/dns", version: "1.0.0", bare: true})
 	rel := f.provider(t, release{address: "acme/dns", version: "1.2.0", bare: true, protocols: []string{"6.0"}, platforms: []string{"linux_amd64", "darwin_arm64", "windows_amd64"}})
-	return &origin{base: direct{f.handler}}, rel.zips
+	return &origin{base: ocitest.Direct{Handler: f.handler}}, rel.zips
 }
 
 // pullFrom configures pull-through of everything below example.com/acme.

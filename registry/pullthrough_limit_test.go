@@ -35,7 +35,7 @@ func TestPullThroughCrowd(t *testing.T) {
 	storage := ocitest.Handler(t, ocitest.Quirks{})
 	bubble(t, func(t *testing.T) {
 		rest := make(chan struct{})
-		from := &origin{base: direct{far.handler}, change: func(r *http.Request, resp *http.Response) {
+		from := &origin{base: ocitest.Direct{Handler: far.handler}, change: func(r *http.Request, resp *http.Response) {
 			if strings.HasSuffix(r.URL.Path, ".zip") && !strings.HasSuffix(r.URL.Path, "linux_amd64.zip") {
 				resp.Body = &halfway{body: resp.Body, at: make(chan struct{}), until: rest}
 			}

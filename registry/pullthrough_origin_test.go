@@ -156,7 +156,7 @@ func TestPullThroughAnnouncedHashes(t *testing.T) {
 	far := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), nil)
 	rel := far.provider(t, release{address: "acme/dns", version: "1.2.0"}) // with h1 of something else
 	bubble(t, func(t *testing.T) {
-		f := newOffline(t, storage, pullFrom(&origin{base: direct{far.handler}}))
+		f := newOffline(t, storage, pullFrom(&origin{base: ocitest.Direct{Handler: far.handler}}))
 		f.start(t)
 		far.get(t, "/v1/providers/acme/dns/1.2.0/download/linux/amd64")
 		doc := decode[mirrorArchives](t, f.get(t, pulledMirror+"1.2.0.json"))
@@ -194,7 +194,7 @@ func keyOf(k *signing.Key) func([]byte) []byte {
 func TestPullThroughUnsigned(t *testing.T) {
 	from := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), nil)
 	rel := from.provider(t, release{address: "example.com/acme/dns", version: "1.2.0", bare: true, platforms: []string{"linux_amd64", "darwin_arm64"}})
-	client := &upstream.Client{HTTP: &http.Client{Transport: direct{from.handler}}}
+	client := &upstream.Client{HTTP: &http.Client{Transport: ocitest.Direct{Handler: from.handler}}}
 	mirror := &upstream.NetworkMirror{Client: client, Base: &url.URL{Scheme: "https", Host: "origin.test", Path: "/mirror/"}}
 	for _, allowed := range []bool{false, true} {
 		storage := ocitest.Handler(t, ocitest.Quirks{})
@@ -234,7 +234,7 @@ func TestPullThroughChain(t *testing.T) {
 			pullFrom(from)(o)
 			o.PullThrough[0].Mirror.Platforms = []addr.Platform{{OS: "linux", Arch: "amd64"}}
 		})
-		client := &upstream.Client{HTTP: &http.Client{Transport: direct{middle.handler}}}
+		client := &upstream.Client{HTTP: &http.Client{Transport: ocitest.Direct{Handler: middle.handler}}}
 		base := &url.URL{Scheme: "https", Host: "okara.test", Path: "/origin/example.com/v1/providers/"}
 		f := newOffline(t, near, func(o *server.Options) {
 			o.PullThrough = []registry.PullRule{{Providers: "example.com/acme/*", Origin: &upstream.Registry{Client: client, Base: base}}}

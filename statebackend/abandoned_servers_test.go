@@ -50,7 +50,7 @@ func TestAbandonedClaimThroughServers(t *testing.T) {
 			g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 			synctest.Test(t, func(t *testing.T) {
 				g.Add("infra/state", abandonedClaim)
-				h := tc.server(newStore(t, abandonedHost, direct{g}, statebackend.Options{}))
+				h := tc.server(newStore(t, abandonedHost, ocitest.Direct{Handler: g}, statebackend.Options{}))
 				for i, body := range tc.bodies {
 					r := httptest.NewRequest(tc.method, tc.path, strings.NewReader(body))
 					r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request")

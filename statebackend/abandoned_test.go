@@ -72,7 +72,7 @@ func TestAbandonedClaim(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begin := time.Now()
 				var log bytes.Buffer
-				s := newStore(t, abandonedHost, dated{direct{g}, func() string { return tc.date(begin) }},
+				s := newStore(t, abandonedHost, dated{ocitest.Direct{Handler: g}, func() string { return tc.date(begin) }},
 					statebackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				g.Add("infra/state", abandonedClaim)
 				for time.Since(begin) < 55*time.Second {
@@ -107,7 +107,7 @@ func TestAbandonedClaim(t *testing.T) {
 
 func checkTombstone(t *testing.T, h http.Handler) {
 	t.Helper()
-	r := must.Get(oci.OpenRepo(abandonedHost+"/infra/state", oci.Options{Transport: direct{h}, PlainHTTP: true}))(t)
+	r := must.Get(oci.OpenRepo(abandonedHost+"/infra/state", oci.Options{Transport: ocitest.Direct{Handler: h}, PlainHTTP: true}))(t)
 	m := must.Get(r.Fetch(t.Context(), strings.Replace(abandonedClaim, "locked", "unlocked", 1)+"-f"))(t)
 	if l, err := format.ParseLock(m); err != nil || l.Reason != format.ReasonAbandoned {
 		t.Errorf("tombstone %+v, %v", l, err)
@@ -119,7 +119,7 @@ func TestAbandonedClaimDateJumps(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
-		s := newStore(t, abandonedHost, dated{direct{g}, func() string {
+		s := newStore(t, abandonedHost, dated{ocitest.Direct{Handler: g}, func() string {
 			n++
 			return httpDate(time.Now().Add(time.Duration(n%3-1) * 5 * time.Hour))
 		}}, statebackend.Options{})
@@ -136,8 +136,8 @@ func TestAbandonedClaimDateJumps(t *testing.T) {
 func TestSlowClaimIsNotAbandoned(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
-		b := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
-		slow := &ocitest.Fault{Base: direct{g}, Match: isClaimPut, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		b := newStore(t, abandonedHost, ocitest.Direct{Handler: g}, statebackend.Options{})
+		slow := &ocitest.Fault{Base: ocitest.Direct{Handler: g}, Match: isClaimPut, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 			tag := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 			g.Add("infra/state", tag)
 			for range 5 {
@@ -168,9 +168,9 @@ func isClaimPut(r *http.Request) bool {
 func TestAbandonedClaimArrivesAfterAll(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
-		b := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
+		b := newStore(t, abandonedHost, ocitest.Direct{Handler: g}, statebackend.Options{})
 		var lb *statebackend.Lock
-		slow := &ocitest.Fault{Base: direct{g}, Match: isClaimPut, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		slow := &ocitest.Fault{Base: ocitest.Direct{Handler: g}, Match: isClaimPut, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 			g.Add("infra/state", r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])
 			for lb == nil {
 				time.Sleep(10 * time.Second)
@@ -192,7 +192,7 @@ func TestAbandonedClaimByCommand(t *testing.T) {
 	for _, ws := range []string{"prod", "a name that is no tag"} {
 		g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 		synctest.Test(t, func(t *testing.T) {
-			s := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
+			s := newStore(t, abandonedHost, ocitest.Direct{Handler: g}, statebackend.Options{})
 			mustStore(t, s, ws, []byte("a"))
 			tag := format.StateTag{Kind: format.LockClaim, Fragment: format.StateFragment(ws), N: 2, X: abandonedX}.String()
 			g.Add("infra/state", tag)
@@ -215,7 +215,7 @@ func TestDanglingVersion(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		s := newStore(t, abandonedHost, direct{g}, statebackend.Options{StrictReads: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		s := newStore(t, abandonedHost, ocitest.Direct{Handler: g}, statebackend.Options{StrictReads: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		mustPut(t, mustLock(t, s, "prod", "killed"), []byte("one"))
 		g.Add("infra/state", "state-prod-v2")
 		must.Succeed(t, s.ForceUnlock(t.Context(), "prod", "killed"))
@@ -241,7 +241,7 @@ func TestVersionBeingWritten(t *testing.T) {
 	for _, strict := range []bool{true, false} {
 		g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 		synctest.Test(t, func(t *testing.T) {
-			s := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
+			s := newStore(t, abandonedHost, ocitest.Direct{Handler: g}, statebackend.Options{})
 			l := mustLock(t, s, "prod", "writer")
 			g.Add("infra/state", "state-prod-v1")
 			var writing sync.WaitGroup
@@ -249,7 +249,7 @@ func TestVersionBeingWritten(t *testing.T) {
 				time.Sleep(200 * time.Millisecond)
 				mustPut(t, l, []byte("one"))
 			})
-			reader := newStore(t, abandonedHost, direct{g}, statebackend.Options{StrictReads: strict})
+			reader := newStore(t, abandonedHost, ocitest.Direct{Handler: g}, statebackend.Options{StrictReads: strict})
 			list := must.Get(reader.List(t.Context()))(t)
 			writing.Go(func() {
 				if v, err := reader.Current(t.Context(), "prod"); err != nil || v.N != 1 {
@@ -277,8 +277,8 @@ func TestVersionBeingWritten(t *testing.T) {
 func TestDanglingTombstone(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
-		killed := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
+		s := newStore(t, abandonedHost, ocitest.Direct{Handler: g}, statebackend.Options{})
+		killed := newStore(t, abandonedHost, ocitest.Direct{Handler: g}, statebackend.Options{})
 		mustLock(t, killed, "prod", "killed")
 		held, err := s.Locks(t.Context())
 		if err != nil || len(held) != 1 {
@@ -297,7 +297,7 @@ func TestDanglingTombstone(t *testing.T) {
 func TestDanglingFirstVersion(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
+		s := newStore(t, abandonedHost, ocitest.Direct{Handler: g}, statebackend.Options{})
 		mustLock(t, s, "prod", "killed")
 		g.Add("infra/state", "state-prod-v1")
 		var names []string

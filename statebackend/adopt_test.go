@@ -158,16 +158,16 @@ func cutFailBack(t *testing.T, h http.Handler, nth int) bool {
 		r := must.Get(oci.OpenRepo(abandonedHost+"/"+name, oci.Options{PlainHTTP: true, Transport: transport, Retry: oci.Retry{MaxAttempts: 1}}))(t)
 		return statebackend.New(r, statebackend.Options{Tool: "test", Uptime: func() time.Duration { return time.Since(began) }})
 	}
-	old, now := open("infra/state", direct{h}), open("dr/state", direct{h})
+	old, now := open("infra/state", ocitest.Direct{Handler: h}), open("dr/state", ocitest.Direct{Handler: h})
 	mustFailOver(t, old, now)
 	mustLock(t, old, "prod", "dead")
 	mustTakeOver(t, old, 7)
 	above := newestOf(t, old)
-	fault := &ocitest.Fault{Base: direct{h}, Match: writes, Nth: nth, Times: -1, Do: ocitest.FailBefore}
+	fault := &ocitest.Fault{Base: ocitest.Direct{Handler: h}, Match: writes, Nth: nth, Times: -1, Do: ocitest.FailBefore}
 	if _, _, err := open("dr/state", fault).Replicas().Adopt(t.Context(), open("infra/state", fault), "prod", false); err == nil {
 		return false
 	}
-	now = open("dr/state", direct{h})
+	now = open("dr/state", ocitest.Direct{Handler: h})
 	if held, err := now.Held(t.Context(), "prod"); err == nil && held != nil { // the run could not release the lock that it took to move above
 		must.Succeed(t, now.ForceUnlock(t.Context(), "prod", held.Info.ID))
 	}

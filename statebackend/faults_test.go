@@ -6,48 +6,21 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
-
-// direct is a transport in this process, for synctest bubbles.
-type direct struct{ h http.Handler }
-
-func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := r.Context().Err(); err != nil {
-		return nil, err
-	}
-	req := httptest.NewRequest(r.Method, r.URL.String(), http.NoBody)
-	if r.Body != nil {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	}
-	req.Header = r.Header.Clone()
-	rec := httptest.NewRecorder()
-	d.h.ServeHTTP(rec, req)
-	resp := rec.Result()
-	resp.Request = r
-	resp.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
-	return resp, nil
-}
 
 // dead is a killed process: none of its requests arrive.
 func dead(*http.Request, http.RoundTripper) (*http.Response, error) {
@@ -99,20 +72,20 @@ func applyWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies, t
 	hit := false
 	synctest.Test(t, func(t *testing.T) {
 		const host = "registry.test"
-		warm := newStore(t, host, direct{h}, statebackend.Options{})
+		warm := newStore(t, host, ocitest.Direct{Handler: h}, statebackend.Options{})
 		l := mustLock(t, warm, "prod", "warm")
 		mustPut(t, l, []byte("old"))
 		if !takes {
 			mustUnlock(t, l)
 		}
 
-		fault := &ocitest.Fault{Base: direct{h}, Nth: n, Do: do}
+		fault := &ocitest.Fault{Base: ocitest.Direct{Handler: h}, Nth: n, Do: do}
 		var transport http.RoundTripper = fault
 		if dies {
 			transport = &ocitest.Fault{Base: fault, Nth: n + 1, Times: -1, Do: dead}
 		}
 		a := newStore(t, host, transport, statebackend.Options{})
-		b := newStore(t, host, direct{h}, statebackend.Options{})
+		b := newStore(t, host, ocitest.Direct{Handler: h}, statebackend.Options{})
 		acked := faultyApply(t, a, b, takes)
 		hit = fault.Seen() >= n
 		recoverApply(t, b, acked)
@@ -217,14 +190,14 @@ func TestContentionDuringPut(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	for n := 1; n <= 5; n++ { // POST, PUT blob, PUT version, LIST, PUT pointer
 		synctest.Test(t, func(t *testing.T) {
-			b := newStore(t, "registry.test", direct{h}, statebackend.Options{})
+			b := newStore(t, "registry.test", ocitest.Direct{Handler: h}, statebackend.Options{})
 			contend := func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 				if _, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"}); !isLockedBy(err, "a") {
 					t.Errorf("request %d: %v", n, err)
 				}
 				return next.RoundTrip(r)
 			}
-			f := &ocitest.Fault{Base: direct{h}, Do: contend, Match: func(*http.Request) bool { return false }}
+			f := &ocitest.Fault{Base: ocitest.Direct{Handler: h}, Do: contend, Match: func(*http.Request) bool { return false }}
 			a := newStore(t, "registry.test", f, statebackend.Options{})
 			l := mustLock(t, a, "prod", "a")
 			_, _, _ = l.Get(t.Context())
@@ -245,7 +218,7 @@ func TestFirstLocksAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 16 {
-			s := newStore(t, "registry.test", direct{h}, statebackend.Options{})
+			s := newStore(t, "registry.test", ocitest.Direct{Handler: h}, statebackend.Options{})
 			wg.Go(func() {
 				ws := fmt.Sprint("ws", i)
 				l, err := s.Lock(t.Context(), ws, statebackend.LockInfo{ID: ws})

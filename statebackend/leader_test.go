@@ -19,11 +19,11 @@ import (
 func TestClaimSaysMore(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
-		a := newStore(t, abandonedHost, direct{h}, statebackend.Options{LockTTL: time.Minute, Claim: func(tag string, i statebackend.LockInfo) statebackend.LockInfo {
+		a := newStore(t, abandonedHost, ocitest.Direct{Handler: h}, statebackend.Options{LockTTL: time.Minute, Claim: func(tag string, i statebackend.LockInfo) statebackend.LockInfo {
 			i.ID, i.Path = "another", "for "+tag
 			return i
 		}})
-		b := newStore(t, abandonedHost, direct{h}, statebackend.Options{})
+		b := newStore(t, abandonedHost, ocitest.Direct{Handler: h}, statebackend.Options{})
 		l := mustLock(t, a, "prod", "a")
 		for range 3 {
 			_, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
@@ -66,7 +66,7 @@ func TestHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ahead := 3 * time.Minute
 		begin := time.Now()
-		d := dated{direct{h}, func() string { return httpDate(time.Now().Add(ahead)) }}
+		d := dated{ocitest.Direct{Handler: h}, func() string { return httpDate(time.Now().Add(ahead)) }}
 		s := newStore(t, abandonedHost, d, statebackend.Options{LockTTL: time.Minute, Uptime: func() time.Duration { return time.Since(begin) }})
 		l := mustLock(t, s, "prod", "a")
 		for range 3 {
@@ -110,7 +110,7 @@ func TestNewer(t *testing.T) {
 func TestLeaseOfEmptyRepository(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
-		g := &gate{RoundTripper: direct{h}}
+		g := &gate{RoundTripper: ocitest.Direct{Handler: h}}
 		a := newStore(t, abandonedHost, &ocitest.Fault{Base: g, Match: ocitest.On("GET", "tags"), Nth: 2, Times: -1, Do: func(*http.Request, http.RoundTripper) (*http.Response, error) {
 			g.closed.Store(true) // after its claim
 			return nil, errors.New("killed")
@@ -118,7 +118,7 @@ func TestLeaseOfEmptyRepository(t *testing.T) {
 		if _, err := a.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"}); err == nil {
 			t.Fatal("locked by who was killed")
 		}
-		l := must.Get(polls(t, newStore(t, abandonedHost, direct{h}, statebackend.Options{}), "b", 10*time.Minute))(t)
+		l := must.Get(polls(t, newStore(t, abandonedHost, ocitest.Direct{Handler: h}, statebackend.Options{}), "b", 10*time.Minute))(t)
 		mustUnlock(t, l)
 	})
 }

@@ -50,9 +50,9 @@ func TestLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := ocitest.Handler(t, q)
 			synctest.Test(t, func(t *testing.T) {
-				g := &gate{RoundTripper: direct{h}}
+				g := &gate{RoundTripper: ocitest.Direct{Handler: h}}
 				a := newStore(t, abandonedHost, g, statebackend.Options{LockTTL: time.Minute})
-				b := newStore(t, abandonedHost, direct{h}, statebackend.Options{})
+				b := newStore(t, abandonedHost, ocitest.Direct{Handler: h}, statebackend.Options{})
 				la := mustLock(t, a, "prod", "a")
 				mustPut(t, la, []byte("a1"))
 
@@ -97,11 +97,11 @@ func TestLease(t *testing.T) {
 func TestLeaseSeenOnce(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
-		g := &gate{RoundTripper: direct{h}}
+		g := &gate{RoundTripper: ocitest.Direct{Handler: h}}
 		l := mustLock(t, newStore(t, abandonedHost, g, statebackend.Options{LockTTL: time.Minute}), "prod", "a")
 		synctest.Wait() // for the first heartbeat
 		g.closed.Store(true)
-		b := newStore(t, abandonedHost, direct{h}, statebackend.Options{})
+		b := newStore(t, abandonedHost, ocitest.Direct{Handler: h}, statebackend.Options{})
 		for range 5 {
 			time.Sleep(time.Hour)
 			if _, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"}); !isLockedBy(err, "a") {
@@ -120,7 +120,7 @@ func TestLeaseSeenOnce(t *testing.T) {
 func TestLeaseOutage(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
-		g := &gate{RoundTripper: direct{h}}
+		g := &gate{RoundTripper: ocitest.Direct{Handler: h}}
 		a := newStore(t, abandonedHost, g, statebackend.Options{LockTTL: time.Minute})
 		b := newStore(t, abandonedHost, g, statebackend.Options{})
 		l := mustLock(t, a, "prod", "a")
@@ -143,12 +143,12 @@ func TestLeaseOutage(t *testing.T) {
 func TestLeaseSkew(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
-		g := &gate{RoundTripper: direct{h}}
+		g := &gate{RoundTripper: ocitest.Direct{Handler: h}}
 		l := mustLock(t, newStore(t, abandonedHost, g, statebackend.Options{LockTTL: time.Minute}), "prod", "a")
 		synctest.Wait() // for the first heartbeat
 		g.closed.Store(true)
 		for _, skew := range []time.Duration{-6 * time.Minute, 6 * time.Minute} {
-			b := newStore(t, abandonedHost, direct{h}, statebackend.Options{Now: func() time.Time { return time.Now().Add(skew) }})
+			b := newStore(t, abandonedHost, ocitest.Direct{Handler: h}, statebackend.Options{Now: func() time.Time { return time.Now().Add(skew) }})
 			if _, err := polls(t, b, "b", time.Hour); !isLockedBy(err, "a") {
 				t.Errorf("clock off by %v: %v", skew, err)
 			}
@@ -166,9 +166,9 @@ func TestLeaseSuspended(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		var slept atomic.Int64
-		g := &gate{RoundTripper: direct{h}}
+		g := &gate{RoundTripper: ocitest.Direct{Handler: h}}
 		a := newStore(t, abandonedHost, g, statebackend.Options{LockTTL: time.Minute, Uptime: func() time.Duration { return time.Duration(slept.Load()) }})
-		b := newStore(t, abandonedHost, direct{h}, statebackend.Options{})
+		b := newStore(t, abandonedHost, ocitest.Direct{Handler: h}, statebackend.Options{})
 		la := mustLock(t, a, "prod", "a")
 		time.Sleep(10 * time.Minute)
 		if age, ttl := la.Lease(); age > ttl/2 {
@@ -206,10 +206,10 @@ func TestLeaseSuspended(t *testing.T) {
 func TestNoLease(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
-		a := newStore(t, "registry.test", direct{h}, statebackend.Options{})
+		a := newStore(t, "registry.test", ocitest.Direct{Handler: h}, statebackend.Options{})
 		mustLock(t, a, "prod", "a")
 		time.Sleep(10_000 * time.Hour)
-		b := newStore(t, "registry.test", direct{h}, statebackend.Options{LockTTL: time.Second})
+		b := newStore(t, "registry.test", ocitest.Direct{Handler: h}, statebackend.Options{LockTTL: time.Second})
 		if _, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"}); !isLockedBy(err, "a") {
 			t.Errorf("lock: %v", err)
 		}
@@ -239,7 +239,7 @@ func TestLeaseClocks(t *testing.T) {
 			h := ocitest.Handler(t, ocitest.Quirks{})
 			synctest.Test(t, func(t *testing.T) {
 				begin := time.Now()
-				d := dated{direct{h}, func() string { return httpDate(time.Now().Add(tc.registry(time.Since(begin)))) }}
+				d := dated{ocitest.Direct{Handler: h}, func() string { return httpDate(time.Now().Add(tc.registry(time.Since(begin)))) }}
 				o := statebackend.Options{LockTTL: time.Minute, Now: func() time.Time { return time.Now().Add(tc.own(time.Since(begin))) }}
 				a, b := newStore(t, abandonedHost, d, o), newStore(t, abandonedHost, d, o)
 				l := mustLock(t, a, "prod", "a")

@@ -85,7 +85,7 @@ func TestListing(t *testing.T) {
 // TestListingDangling: an unreadable version hides no workspace, an unreadable claim locks.
 func TestListingDangling(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
-	s := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
+	s := newStore(t, abandonedHost, ocitest.Direct{Handler: g}, statebackend.Options{})
 	mustStore(t, s, "prod", testState(1, 0))
 	g.Add("infra/state", "state-prod-v2")
 	g.Add("infra/state", "state-lost-v7")

@@ -27,14 +27,14 @@ func TestResumeBesideDanglingClaim(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
 		g.Add("infra/state", format.StateTag{Kind: format.LockClaim, Fragment: "prod", N: 1, X: format.ClaimX("a", 7)}.String())
-		a, b := newStore(t, abandonedHost, direct{g}, statebackend.Options{}), newStore(t, abandonedHost, direct{g}, statebackend.Options{})
+		a, b := newStore(t, abandonedHost, ocitest.Direct{Handler: g}, statebackend.Options{}), newStore(t, abandonedHost, ocitest.Direct{Handler: g}, statebackend.Options{})
 		mustLock(t, a, "prod", "a")
 		l, err := b.Resume(t.Context(), "prod", "a")
 		if err != nil {
 			t.Fatal(err)
 		}
 		mustPut(t, l, []byte("1"))
-		c := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
+		c := newStore(t, abandonedHost, ocitest.Direct{Handler: g}, statebackend.Options{})
 		must.Succeed(t, c.ForceUnlock(t.Context(), "prod", format.ClaimX("a", 7)))
 		if l, err = c.Resume(t.Context(), "prod", "a"); err != nil {
 			t.Fatal(err)
@@ -73,8 +73,8 @@ func TestResumedWhileRegistryAway(t *testing.T) {
 	const never = math.MaxInt
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
-		f := &ocitest.Fault{Base: direct{h}, Match: ocitest.On("GET", "tags"), Times: -1, Nth: never, Do: ocitest.Status(503, -1)}
-		a, b := newStore(t, abandonedHost, f, statebackend.Options{}), newStore(t, abandonedHost, direct{h}, statebackend.Options{})
+		f := &ocitest.Fault{Base: ocitest.Direct{Handler: h}, Match: ocitest.On("GET", "tags"), Times: -1, Nth: never, Do: ocitest.Status(503, -1)}
+		a, b := newStore(t, abandonedHost, f, statebackend.Options{}), newStore(t, abandonedHost, ocitest.Direct{Handler: h}, statebackend.Options{})
 		put := func(s *statebackend.Store, state string) error {
 			return s.Resumed(t.Context(), "prod", "a", func(l *statebackend.Lock) error {
 				_, err := l.Put(t.Context(), []byte(state))

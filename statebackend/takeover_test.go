@@ -143,7 +143,7 @@ func putsVersion2(r *http.Request) bool {
 func TestForcedByOlder(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
-		a := newStore(t, abandonedHost, direct{h}, statebackend.Options{})
+		a := newStore(t, abandonedHost, ocitest.Direct{Handler: h}, statebackend.Options{})
 		la := mustLock(t, a, "prod", "a")
 		mustPut(t, la, []byte("a1"))
 		c, m := claimOf(t, a)
@@ -152,7 +152,7 @@ func TestForcedByOlder(t *testing.T) {
 		if _, err := la.Put(t.Context(), []byte("a2")); !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "saved as version 2, and the next lock decides") {
 			t.Errorf("put of the forced holder: %v", err)
 		}
-		lb := mustLock(t, newStore(t, abandonedHost, direct{h}, statebackend.Options{}), "prod", "b")
+		lb := mustLock(t, newStore(t, abandonedHost, ocitest.Direct{Handler: h}, statebackend.Options{}), "prod", "b")
 		if got, _, err := lb.Get(t.Context()); err != nil || string(got) != "a2" {
 			t.Errorf("the next holder reads %q, %v", got, err)
 		}
@@ -191,7 +191,9 @@ func TestLateClaimOfForcedLock(t *testing.T) {
 // again.
 func TestUnreadableTombstone(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
-	s := func() *statebackend.Store { return newStore(t, abandonedHost, direct{g}, statebackend.Options{}) }
+	s := func() *statebackend.Store {
+		return newStore(t, abandonedHost, ocitest.Direct{Handler: g}, statebackend.Options{})
+	}
 	a := s()
 	mustLock(t, a, "prod", "a")
 	tag, m := claimOf(t, a)

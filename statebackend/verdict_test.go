@@ -63,7 +63,7 @@ func TestHostVerdict(t *testing.T) {
 	} {
 		h := ocitest.Handler(t, ocitest.Quirks{})
 		synctest.Test(t, func(t *testing.T) {
-			s, begin := newStore(t, host, direct{h}, statebackend.Options{}), time.Now()
+			s, begin := newStore(t, host, ocitest.Direct{Handler: h}, statebackend.Options{}), time.Now()
 			l, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{})
 			if !errors.Is(err, want.err) || time.Since(begin) != want.wait {
 				t.Errorf("%s: %v after %s, want %v after %s", host, err, time.Since(begin), want.err, want.wait)
@@ -83,7 +83,7 @@ func TestStaleList(t *testing.T) {
 	}{{2, true}, {100, false}} {
 		h := ocitest.Handler(t, ocitest.Quirks{LateList: tc.late})
 		synctest.Test(t, func(t *testing.T) {
-			s := newStore(t, "registry.test", direct{h}, statebackend.Options{})
+			s := newStore(t, "registry.test", ocitest.Direct{Handler: h}, statebackend.Options{})
 			l, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"})
 			if (err == nil) != tc.ok {
 				t.Fatalf("%d late lists: %v", tc.late, err)

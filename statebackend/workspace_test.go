@@ -186,7 +186,7 @@ func TestRecordNewest(t *testing.T) {
 	must.Equal(t, "next number", want.Seq, 2)
 	check("the next one")
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
-	dangling := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
+	dangling := newStore(t, abandonedHost, ocitest.Direct{Handler: g}, statebackend.Options{})
 	mustRecord(t, dangling, "prod", func(r *statebackend.Record) { r.Description = "one" })
 	g.Add("infra/state", "workspace-prod-000002-01234567")
 	if w := mustWorkspace(t, dangling, "prod"); w.Live() == nil || w.Live().Seq != 1 {

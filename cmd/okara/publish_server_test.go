@@ -3,23 +3,18 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
 // run is okara that may print no token of its environment.
@@ -92,6 +87,8 @@ func TestPublishServer(t *testing.T) {
 	c.file("all/two/main.tf", "# two\n")
 	c.file("changed/one/main.tf", "# one more\n")
 	wrong, right := c.file("wrong", "oks_ci_wrongwrongwrongwrong\n"), c.file("right", serveToken+"\n")
+	job := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "for "+r.FormValue("audience"), http.StatusForbidden) }))
+	t.Cleanup(job.Close)
 	const version = `:1\.0\.0@sha256:[0-9a-f]{64}`
 	if code, _, errOut := c.run(t, "keys", "new", "--cosign", "--dir", c.home); code != cli.ExitOK {
 		t.Fatal(errOut)
@@ -111,7 +108,10 @@ func TestPublishServer(t *testing.T) {
 		{"dry run", map[string]string{"OKARA_TOKEN": serveToken}, append(module, "--dry-run"), cli.ExitOK, "include\tmain.tf\t4", "new in the registry.*nothing was pushed"},
 		{"dry run without a token", nil, append(module, "--dry-run"), cli.ExitDenied, "", "401 Unauthorized.*\nhint: give a token"},
 		{"dry run without a server", map[string]string{"OKARA_SERVER": ""}, append(module, "--dry-run"), cli.ExitOK, "include\tmain.tf\t4", "1.0.0: 1 file,"},
-		{"no token", nil, module, cli.ExitDenied, "", "401 Unauthorized: the server says: token required.*\nhint: give a token"},
+		{"no token", nil, module, cli.ExitDenied, "", "401 Unauthorized: the server says: token required.*\nhint: give a token.*id-token: write"},
+		{"token of a job", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": job.URL, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "x"}, module, cli.ExitDenied, "", "request a token from GitHub Actions: .*for https://127"},
+		{"token of a job, by name", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": job.URL, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "x"}, append(module, "--audience", "by-name"), cli.ExitDenied, "", "request a token from GitHub Actions: .*for by-name"},
+		{"token of a job, not over http", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": "http://runner.example.com", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "x"}, module, cli.ExitUsage, "", "not an https URL"},
 		{"wrong token", nil, append(module, "--token-file", wrong), cli.ExitDenied, "", "the token is not valid here"},
 		{"no such file", nil, append(module, "--token-file", wrong+"x"), cli.ExitUsage, "", "does not exist"},
 		{"elsewhere", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", dir, "other/vpc/aws", "1.0.0"}, cli.ExitDenied, "", "403 Forbidden.*\nhint: the token is valid"},
@@ -179,58 +179,6 @@ func matches(t *testing.T, pattern, text string) bool {
 	return must.Get(regexp.MatchString("(?s)"+pattern, strings.TrimSpace(text)))(t)
 }
 
-// proxy is in front of a server, whose address is set later.
-type proxy struct {
-	*httptest.Server
-	to string
-}
-
-func newProxy(t *testing.T) *proxy {
-	t.Helper()
-	p := &proxy{}
-	p.Server = httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			to, err := url.Parse(p.to)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			r.SetURL(to)
-		},
-	})
-	t.Cleanup(p.Close)
-	return p
-}
-
-// newRunner gives a GitHub job tokens with claims.
-func newRunner(t *testing.T, issuer *webtest.Issuer, secret string, claims map[string]any) *httptest.Server {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		q := r.URL.Query()
-		if r.Header.Get("Authorization") != "Bearer "+secret || q.Get("api-version") != "2.0" {
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		now := time.Now()
-		token := map[string]any{"iss": issuer.URL, "aud": q.Get("audience"), "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(5 * time.Minute).Unix()}
-		maps.Copy(token, claims)
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]any{"value": issuer.Sign(t, token)}) // a truncated answer fails the test
-	}))
-	t.Cleanup(s.Close)
-	return s
-}
-
-// TestPublishServerGitHub publishes by the job's token alone.
-func TestPublishServerGitHub(t *testing.T) {
-	const secret = "the-secret-of-the-runner"
-	c, front, issuer := newPerson(t), newProxy(t), webtest.NewIssuer(t)
-	claims := map[string]any{}
-	runner := newRunner(t, issuer, secret, claims)
-	config := c.file("okara.hcl", fmt.Sprintf(`
-issuer %[1]q {
-  audiences = [%[2]q, "by-name"]
-}
 rule "release tags" {
   issuer = %[1]q
   claims = { repository = "acme/terraform-*", ref_type = "tag" }

@@ -63,7 +63,8 @@ func TestWorkspace(t *testing.T) {
 // TestCreateTwice: a POST whose answer was lost may be repeated, but another caller does
 // not get the workspace that way.
 //
-// Shows: cloud 9
+// Shows: cloud 9 | each request of a tool is repeated; what its server stores is stored once, though an
+// answer was lost
 func TestCreateTwice(t *testing.T) {
 	clock := &clock{}
 	host := newRegistry(t)

@@ -73,21 +73,6 @@ func TestTakeLockPauses(t *testing.T) {
 	}
 }
 
-// inMemory answers from a handler in this process.
-type inMemory struct{ http.Handler }
-
-func (h inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	in := r.Clone(r.Context())
-	if in.Body == nil {
-		in.Body = http.NoBody
-	}
-	h.ServeHTTP(w, in)
-	resp := w.Result()
-	resp.Request = r
-	return resp, nil
-}
-
 // TestTakeLockAbandoned: a listed, unreadable claim goes at once if the attempt's own, else in
 // time.
 func TestTakeLockAbandoned(t *testing.T) {
@@ -106,7 +91,7 @@ func TestTakeLockAbandoned(t *testing.T) {
 			c := tr.next()
 			c.Order.Spec.Took = lost
 			g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
-			tr.through(c, inMemory{g})
+			tr.through(c, ocitest.Direct{Handler: g})
 			repository := c.repo.Repo.Name()
 			tag := format.StateTag{Kind: format.LockClaim, Fragment: format.StateFragment("default"), N: 1, X: tc.x}
 			g.Add(repository, tag.String())

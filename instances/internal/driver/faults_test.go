@@ -185,8 +185,9 @@ func noticesIn(t *testing.T, repo *oci.Repo) []string {
 	return all
 }
 
-// TestFaultAtEachRequestOfLeader loses each request of a leader, before and after it took
-// effect, or cuts the leader off after it while another one waits: requests of its lock,
+// TestFaultAtEachRequestOfLeader loses each request of a leader, before and after it took effect,
+// refuses it, sends it twice, lets it hang, or cuts the leader off after it while another one waits:
+// requests of its lock,
 // its commits, its reconciles and the results. The instance is made and ends, and the next
 // leader does not start again what was started.
 //
@@ -195,6 +196,9 @@ func TestFaultAtEachRequestOfLeader(t *testing.T) {
 	for _, f := range []leaderFault{
 		{"lost", ocitest.FailBefore, false},
 		{"unanswered", ocitest.FailAfter, false},
+		{"refused", ocitest.Status(http.StatusForbidden, -1), false},
+		{"twice", ocitest.Twice, false},
+		{"hangs", ocitest.Hang, false},
 		{"killed", ocitest.FailAfter, true},
 	} {
 		t.Run(f.name, func(t *testing.T) {

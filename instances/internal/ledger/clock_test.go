@@ -20,12 +20,12 @@ import (
 
 // shifted is a registry whose clock has a changing offset.
 type shifted struct {
-	direct
+	ocitest.Direct
 	off *atomic.Int64
 }
 
 func (s shifted) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := s.direct.RoundTrip(r)
+	resp, err := s.Direct.RoundTrip(r)
 	if err == nil {
 		resp.Header.Set("Date", time.Now().Add(time.Duration(s.off.Load())).UTC().Format(http.TimeFormat))
 	}
@@ -59,7 +59,7 @@ func accept(t *testing.T, r *replica) {
 func TestClock(t *testing.T) {
 	for name, play := range map[string]func(t *testing.T, h http.Handler){
 		"a little off": func(t *testing.T, h http.Handler) {
-			reg := shifted{direct{h}, new(atomic.Int64)}
+			reg := shifted{ocitest.Direct{Handler: h}, new(atomic.Int64)}
 			reg.off.Store(int64(3 * time.Minute))
 			r := start(t, reg, ledger.Options{})
 			leads(t, r)
@@ -69,7 +69,7 @@ func TestClock(t *testing.T) {
 			r.end()
 		},
 		"apart": func(t *testing.T, h http.Handler) {
-			reg := shifted{direct{h}, new(atomic.Int64)}
+			reg := shifted{ocitest.Direct{Handler: h}, new(atomic.Int64)}
 			r := start(t, reg, ledger.Options{})
 			leads(t, r)
 			held(t, r, "")
@@ -95,7 +95,7 @@ func TestClock(t *testing.T) {
 			r.end()
 		},
 		"both jump": func(t *testing.T, h http.Handler) {
-			reg := shifted{direct{h}, new(atomic.Int64)}
+			reg := shifted{ocitest.Direct{Handler: h}, new(atomic.Int64)}
 			begin := time.Now()
 			r := start(t, reg, ledger.Options{
 				BuiltIn: true, Uptime: func() time.Duration { return time.Since(begin) },
@@ -121,18 +121,18 @@ func TestClock(t *testing.T) {
 		},
 		"away": func(t *testing.T, h http.Handler) {
 			folder := t.TempDir()
-			r := start(t, direct{h}, ledger.Options{BuiltIn: true, Folder: folder})
+			r := start(t, ocitest.Direct{Handler: h}, ledger.Options{BuiltIn: true, Folder: folder})
 			leads(t, r)
 			mustDo(t, r, "one", 201)
 			time.Sleep(time.Hour) // it sends heartbeats, and commits nothing
 			r.end()
 			time.Sleep(7*24*time.Hour - 30*time.Minute)
-			r = start(t, direct{h}, ledger.Options{BuiltIn: true, Folder: folder})
+			r = start(t, ocitest.Direct{Handler: h}, ledger.Options{BuiltIn: true, Folder: folder})
 			leads(t, r)
 			held(t, r, "")
 			r.end()
 			time.Sleep(8 * 24 * time.Hour)
-			r = start(t, direct{h}, ledger.Options{BuiltIn: true, Folder: folder})
+			r = start(t, ocitest.Direct{Handler: h}, ledger.Options{BuiltIn: true, Folder: folder})
 			leads(t, r)
 			held(t, r, "7 days")
 			accept(t, r)
@@ -140,7 +140,7 @@ func TestClock(t *testing.T) {
 			r.end()
 		},
 		"last commit ahead": func(t *testing.T, h http.Handler) {
-			reg := shifted{direct{h}, new(atomic.Int64)}
+			reg := shifted{ocitest.Direct{Handler: h}, new(atomic.Int64)}
 			reg.off.Store(int64(90 * 24 * time.Hour))
 			now := func() time.Time { return time.Now().Add(time.Duration(reg.off.Load())) }
 			r := start(t, reg, ledger.Options{Now: now}) // both clocks are wrong
@@ -170,9 +170,9 @@ func TestManyAskPortal(t *testing.T) {
 	keys := [][]byte{[]byte("a key of the replicas")}
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
-		a := start(t, direct{h}, ledger.Options{Address: "https://a.example.com", AddressKeys: keys})
+		a := start(t, ocitest.Direct{Handler: h}, ledger.Options{Address: "https://a.example.com", AddressKeys: keys})
 		leads(t, a)
-		seen := &counted{next: direct{h}}
+		seen := &counted{next: ocitest.Direct{Handler: h}}
 		portal := start(t, seen, ledger.Options{Portal: true, AddressKeys: keys})
 		gone, leave := context.WithCancel(t.Context())
 		leave()

@@ -53,12 +53,12 @@ func TestLeaderSleeps(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var slept atomic.Int64
 			begin := time.Now()
-			process := &stopped{RoundTripper: direct{h}}
+			process := &stopped{RoundTripper: ocitest.Direct{Handler: h}}
 			a := start(t, process, ledger.Options{Uptime: func() time.Duration { return time.Since(begin) + time.Duration(slept.Load()) }})
 			leads(t, a)
 			mustDo(t, a, "one", 201)
 			time.Sleep(25 * time.Second)
-			b := start(t, direct{h}, ledger.Options{})
+			b := start(t, ocitest.Direct{Handler: h}, ledger.Options{})
 
 			process.stop()
 			late := make(chan error, 1)
@@ -100,14 +100,14 @@ func TestLeaderSleeps(t *testing.T) {
 
 // A success waits for the commit of all it is based on; a refusal does not wait.
 //
-// Shows: crash K2
+// Shows: crash K2 | the leader after it; a lost response
 // Shows: instances 3 | an answered request is committed, and is performed once
 func TestAnswersWait(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	for _, fails := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			prefix := fmt.Sprint("fails-", fails)
-			process := &stopped{RoundTripper: direct{h}}
+			process := &stopped{RoundTripper: ocitest.Direct{Handler: h}}
 			a := startAt(t, prefix, process, ledger.Options{})
 			leads(t, a)
 			mustDo(t, a, "before", 201)
@@ -158,7 +158,7 @@ func TestAnswersWait(t *testing.T) {
 func TestGroupCommit(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
-		c := &ocitest.Count{Base: direct{h}}
+		c := &ocitest.Count{Base: ocitest.Direct{Handler: h}}
 		slow := &ocitest.Fault{Base: c, Times: -1, Do: ocitest.Slow(20 * time.Millisecond)}
 		var commits atomic.Int32
 		a := start(t, slow, ledger.Options{Committed: func(time.Duration) { commits.Add(1) }})
@@ -189,7 +189,7 @@ func TestGroupCommit(t *testing.T) {
 func TestRequests(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
-		ca, cb := &ocitest.Count{Base: direct{h}}, &ocitest.Count{Base: direct{h}}
+		ca, cb := &ocitest.Count{Base: ocitest.Direct{Handler: h}}, &ocitest.Count{Base: ocitest.Direct{Handler: h}}
 		a := start(t, ca, ledger.Options{})
 		leads(t, a)
 		mustDo(t, a, "one", 201)
@@ -221,10 +221,10 @@ func TestRequests(t *testing.T) {
 func TestTidy(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
-		a := start(t, direct{h}, ledger.Options{Limits: ledger.Limits{Keep: 5, Prune: 10, Renew: 30}})
+		a := start(t, ocitest.Direct{Handler: h}, ledger.Options{Limits: ledger.Limits{Keep: 5, Prune: 10, Renew: 30}})
 		names := many(t, 70, a)
 		time.Sleep(10 * time.Second)
-		tags, err := repoBehind(t, "acme", direct{h}).Snapshot(t.Context())
+		tags, err := repoBehind(t, "acme", ocitest.Direct{Handler: h}).Snapshot(t.Context())
 		if err != nil || len(tags.Tags) > 25 {
 			t.Errorf("%d tags are left, %v", len(tags.Tags), err)
 		}
@@ -253,16 +253,16 @@ func TestRollOver(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{NoDelete: true})
 	synctest.Test(t, func(t *testing.T) {
 		o := ledger.Options{Limits: rolling, Sealer: sealer(t, 1)}
-		a := start(t, direct{h}, o)
+		a := start(t, ocitest.Direct{Handler: h}, o)
 		leads(t, a)
-		b := start(t, direct{h}, o)
+		b := start(t, ocitest.Direct{Handler: h}, o)
 		names := many(t, 170, a)
 		if got := a.Status().Number; got != 4 {
 			t.Errorf("it is in repository %d, want 4", got)
 		}
 		time.Sleep(20 * time.Second)
 		mustHave(t, b, names...)
-		c := start(t, direct{h}, o)
+		c := start(t, ocitest.Direct{Handler: h}, o)
 		time.Sleep(5 * time.Second)
 		mustHave(t, c, names...)
 		a.end()
@@ -276,10 +276,11 @@ func TestRollOver(t *testing.T) {
 
 // A roll-over that fails at any request, or whose leader dies there, loses nothing.
 func TestFaultAtRollOver(t *testing.T) {
-	for _, f := range faults {
-		if f.name != "lost before" && f.name != "lost after" && f.name != "killed after" {
-			continue // as in a commit
-		}
+	for _, f := range []struct {
+		name string
+		do   ocitest.Act
+		dies bool
+	}{{"lost before", ocitest.FailBefore, false}, {"lost after", ocitest.FailAfter, false}, {"killed after", ocitest.FailAfter, true}} {
 		t.Run(f.name, func(t *testing.T) {
 			n := 1
 			for ; rollsWithFault(t, ocitest.Handler(t, ocitest.Quirks{NoDelete: true}), n, f.do, f.dies); n++ {
@@ -301,7 +302,7 @@ func rollsWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies bo
 		a := start(t, fault, o)
 		names := many(t, 9, a)
 		time.Sleep(time.Second)
-		b := start(t, direct{h}, o)
+		b := start(t, ocitest.Direct{Handler: h}, o)
 		time.Sleep(2500 * time.Millisecond) // between two heartbeats
 		fault.on.Store(true)
 		_, _ = a.Do(t.Context(), create("n9"))
@@ -329,13 +330,13 @@ func rollsWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies bo
 func TestForeignHint(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
-		a := start(t, direct{h}, ledger.Options{})
+		a := start(t, ocitest.Direct{Handler: h}, ledger.Options{})
 		leads(t, a)
 		mustDo(t, a, "one", 201)
 		a.end()
 		leaveHint(t, h, 2)
 		leaveHint(t, h, 7)
-		b := start(t, direct{h}, ledger.Options{})
+		b := start(t, ocitest.Direct{Handler: h}, ledger.Options{})
 		leads(t, b)
 		mustHave(t, b, "one")
 		b.end()
@@ -346,7 +347,7 @@ func leaveHint(t *testing.T, h http.Handler, number int) {
 	t.Helper()
 	m, err := format.NewMark("application/vnd.okara.ledger.v1", map[string]int{"number": number})
 	if err == nil {
-		err = repoBehind(t, "acme", direct{h}).PutTag(t.Context(), "current", m)
+		err = repoBehind(t, "acme", ocitest.Direct{Handler: h}).PutTag(t.Context(), "current", m)
 	}
 	if err != nil {
 		t.Fatal(err)

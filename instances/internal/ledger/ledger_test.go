@@ -8,9 +8,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,30 +26,6 @@ import (
 )
 
 const host = "registry.test"
-
-// direct is a transport in process, whose Date is the bubble's.
-type direct struct{ h http.Handler }
-
-func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := r.Context().Err(); err != nil {
-		return nil, err
-	}
-	in := r.Clone(r.Context())
-	in.RequestURI, in.Host, in.Body = r.URL.RequestURI(), r.URL.Host, http.NoBody
-	if r.Body != nil {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	}
-	w := httptest.NewRecorder()
-	d.h.ServeHTTP(w, in)
-	resp := w.Result()
-	resp.Request = r
-	resp.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
-	return resp, nil
-}
 
 // gate is a transport that can be closed, which cuts the process off.
 type gate struct {
@@ -174,7 +148,7 @@ func repoBehind(t testing.TB, prefix string, transport http.RoundTripper) *oci.R
 	t.Helper()
 	switch a := transport.(type) {
 	case *armed:
-		transport = direct{a.h}
+		transport = ocitest.Direct{Handler: a.h}
 	case *stopped:
 		transport = a.RoundTripper
 	case *ocitest.Count:
@@ -259,9 +233,9 @@ func TestTwoReplicas(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		keys := [][]byte{[]byte("a key of both")}
-		a := start(t, direct{h}, ledger.Options{Address: "https://a.example.com", AddressKeys: keys})
+		a := start(t, ocitest.Direct{Handler: h}, ledger.Options{Address: "https://a.example.com", AddressKeys: keys})
 		leads(t, a)
-		b := start(t, direct{h}, ledger.Options{Address: "https://b.example.com", AddressKeys: keys})
+		b := start(t, ocitest.Direct{Handler: h}, ledger.Options{Address: "https://b.example.com", AddressKeys: keys})
 		if v, err := b.View(t.Context()); err == nil {
 			t.Errorf("before anything was read: %+v", v)
 		}

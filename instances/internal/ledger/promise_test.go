@@ -83,7 +83,7 @@ func TestClaims(t *testing.T) {
 	for _, how := range []string{"ends", "dies"} {
 		h := ocitest.Handler(t, ocitest.Quirks{})
 		synctest.Test(t, func(t *testing.T) {
-			slow := &ocitest.Fault{Base: direct{h}, Times: -1, Do: ocitest.Slow(10 * time.Millisecond)}
+			slow := &ocitest.Fault{Base: ocitest.Direct{Handler: h}, Times: -1, Do: ocitest.Slow(10 * time.Millisecond)}
 			var replicas []*replica
 			for range 3 {
 				replicas = append(replicas, start(t, slow, ledger.Options{}))
@@ -150,7 +150,7 @@ func TestQuotaAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tpl := plain()
 		tpl.Max = 12
-		r := start(t, direct{h}, ledger.Options{Machine: &lifecycle.Machine{Limits: lifecycle.Limits{Quotas: []lifecycle.Quota{{User: 3}}}}})
+		r := start(t, ocitest.Direct{Handler: h}, ledger.Options{Machine: &lifecycle.Machine{Limits: lifecycle.Limits{Quotas: []lifecycle.Quota{{User: 3}}}}})
 		leads(t, r)
 		var wg sync.WaitGroup
 		for i := range 50 {
@@ -190,7 +190,7 @@ func TestSameAtOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			tpl := plain()
 			tpl.PerOwner = 1
-			r := start(t, direct{h}, ledger.Options{})
+			r := start(t, ocitest.Direct{Handler: h}, ledger.Options{})
 			leads(t, r)
 			ids := make([]string, 20)
 			var wg sync.WaitGroup

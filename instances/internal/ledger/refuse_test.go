@@ -44,10 +44,10 @@ func sealer(t *testing.T, key byte) statebackend.Sealer {
 }
 
 // dateless is a registry that sends no Date.
-type dateless struct{ direct }
+type dateless struct{ ocitest.Direct }
 
 func (d dateless) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := d.direct.RoundTrip(r)
+	resp, err := d.Direct.RoundTrip(r)
 	if err == nil {
 		resp.Header.Del("Date")
 	}
@@ -77,7 +77,7 @@ func TestNobodyLeads(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			h := ocitest.Handler(t, tc.quirks)
 			synctest.Test(t, func(t *testing.T) {
-				r := startWith(t, "acme", direct{h}, ledger.Options{InClear: true}, tc.change)
+				r := startWith(t, "acme", ocitest.Direct{Handler: h}, ledger.Options{InClear: true}, tc.change)
 				neverLeads(t, r, tc.why)
 				r.end()
 			})
@@ -86,7 +86,7 @@ func TestNobodyLeads(t *testing.T) {
 	t.Run("no time", func(t *testing.T) {
 		h := ocitest.Handler(t, ocitest.Quirks{})
 		synctest.Test(t, func(t *testing.T) {
-			r := start(t, dateless{direct{h}}, ledger.Options{})
+			r := start(t, dateless{ocitest.Direct{Handler: h}}, ledger.Options{})
 			neverLeads(t, r, "have no Date header")
 			r.end()
 		})
@@ -94,14 +94,14 @@ func TestNobodyLeads(t *testing.T) {
 	t.Run("other keys", func(t *testing.T) {
 		h := ocitest.Handler(t, ocitest.Quirks{})
 		synctest.Test(t, func(t *testing.T) {
-			a := start(t, direct{h}, ledger.Options{Sealer: sealer(t, 1)})
+			a := start(t, ocitest.Direct{Handler: h}, ledger.Options{Sealer: sealer(t, 1)})
 			leads(t, a)
 			mustDo(t, a, "one", 201)
 			a.end()
-			b := start(t, direct{h}, ledger.Options{Sealer: sealer(t, 2)})
+			b := start(t, ocitest.Direct{Handler: h}, ledger.Options{Sealer: sealer(t, 2)})
 			neverLeads(t, b, "")
 			b.end()
-			b = start(t, direct{h}, ledger.Options{Sealer: sealer(t, 1)})
+			b = start(t, ocitest.Direct{Handler: h}, ledger.Options{Sealer: sealer(t, 1)})
 			leads(t, b)
 			mustHave(t, b, "one")
 			b.end()
@@ -124,9 +124,9 @@ func TestLedgerSetBack(t *testing.T) {
 				now := http.Handler(nil)
 				moving := handlerFunc(func(w http.ResponseWriter, r *http.Request) { now.ServeHTTP(w, r) })
 				now = h
-				a := start(t, direct{moving}, ledger.Options{Folder: folder})
+				a := start(t, ocitest.Direct{Handler: moving}, ledger.Options{Folder: folder})
 				leads(t, a)
-				b := start(t, direct{moving}, ledger.Options{})
+				b := start(t, ocitest.Direct{Handler: moving}, ledger.Options{})
 				mustDo(t, a, "one", 201)
 				mustDo(t, a, "two", 201)
 				mustDo(t, a, "three", 201)
@@ -144,7 +144,7 @@ func TestLedgerSetBack(t *testing.T) {
 					why = "at serial 1, but was at 3"
 				case "swapped":
 					now = other
-					c := start(t, direct{moving}, ledger.Options{})
+					c := start(t, ocitest.Direct{Handler: moving}, ledger.Options{})
 					leads(t, c)
 					mustDo(t, c, "one", 201)
 					for _, n := range []string{"a", "b", "c", "d"} {
@@ -157,7 +157,7 @@ func TestLedgerSetBack(t *testing.T) {
 				b.gate.closed.Store(false)
 				neverLeads(t, b, why)
 				mustHave(t, b, "one", "two", "three") // unchanged
-				a = start(t, direct{moving}, ledger.Options{Folder: folder})
+				a = start(t, ocitest.Direct{Handler: moving}, ledger.Options{Folder: folder})
 				neverLeads(t, a, why)
 
 				if got, err := b.Accept(t.Context(), "an admin"); err != nil || got.Instances != len(want) {
@@ -184,9 +184,9 @@ func TestFollowerRemembers(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	folder := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		a := start(t, direct{h}, ledger.Options{})
+		a := start(t, ocitest.Direct{Handler: h}, ledger.Options{})
 		leads(t, a)
-		b := start(t, direct{h}, ledger.Options{Folder: folder})
+		b := start(t, ocitest.Direct{Handler: h}, ledger.Options{Folder: folder})
 		for _, name := range []string{"one", "two", "three"} {
 			mustDo(t, a, name, 201)
 		}
@@ -196,10 +196,10 @@ func TestFollowerRemembers(t *testing.T) {
 		b.end()
 		a.end()
 		setBack(t, h)
-		b = start(t, direct{h}, ledger.Options{Folder: folder})
+		b = start(t, ocitest.Direct{Handler: h}, ledger.Options{Folder: folder})
 		neverLeads(t, b, "at serial 1, but was at 3")
 		b.end()
-		c := start(t, direct{h}, ledger.Options{Folder: t.TempDir()}) // a replica that has seen nothing
+		c := start(t, ocitest.Direct{Handler: h}, ledger.Options{Folder: t.TempDir()}) // a replica that has seen nothing
 		leads(t, c)
 		c.end()
 	})
@@ -210,7 +210,7 @@ type handlerFunc = http.HandlerFunc
 // setBack sets the ledger back to its first version.
 func setBack(t *testing.T, h http.Handler) {
 	t.Helper()
-	repo := repoBehind(t, "acme", direct{h})
+	repo := repoBehind(t, "acme", ocitest.Direct{Handler: h})
 	var versions []statebackend.Version
 	for v, err := range statebackend.New(repo, statebackend.Options{}).History(t.Context(), "ledger") {
 		if err != nil {
@@ -241,9 +241,9 @@ func setBack(t *testing.T, h http.Handler) {
 func TestAcceptWhileLed(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
-		a := start(t, direct{h}, ledger.Options{})
+		a := start(t, ocitest.Direct{Handler: h}, ledger.Options{})
 		leads(t, a)
-		b := start(t, direct{h}, ledger.Options{})
+		b := start(t, ocitest.Direct{Handler: h}, ledger.Options{})
 		if _, err := b.Accept(t.Context(), "an admin"); !isLocked(err) {
 			t.Errorf("accepted beside a leader: %v", err)
 		}
@@ -266,22 +266,22 @@ func TestForeignAddress(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		real := ""
-		a := start(t, direct{h}, ledger.Options{Address: "https://a.example.com", AddressKeys: keys})
+		a := start(t, ocitest.Direct{Handler: h}, ledger.Options{Address: "https://a.example.com", AddressKeys: keys})
 		leads(t, a)
-		s := statebackend.New(repoBehind(t, "acme", direct{h}), statebackend.Options{LockTTL: time.Minute})
+		s := statebackend.New(repoBehind(t, "acme", ocitest.Direct{Handler: h}), statebackend.Options{LockTTL: time.Minute})
 		if held, err := s.Held(t.Context(), "ledger"); err != nil {
 			t.Fatal(err)
 		} else {
 			real = held.Info.Path
 		}
-		portal := start(t, direct{h}, ledger.Options{Portal: true, AddressKeys: [][]byte{[]byte("its own"), keys[0]}})
+		portal := start(t, ocitest.Direct{Handler: h}, ledger.Options{Portal: true, AddressKeys: [][]byte{[]byte("its own"), keys[0]}})
 		if address, _ := portal.Leader(t.Context()); address != "https://a.example.com" {
 			t.Errorf("the portal knows %q", address)
 		}
 		a.end()
 		for _, path := range []string{"https://evil.example.com", "https://evil.example.com " + strings.Fields(real)[1], real, "https://evil.example.com x", ""} {
 			l := must.Get(s.Lock(t.Context(), "ledger", statebackend.LockInfo{ID: "evil", Path: path}))(t)
-			b := start(t, direct{h}, ledger.Options{Address: "https://b.example.com", AddressKeys: keys})
+			b := start(t, ocitest.Direct{Handler: h}, ledger.Options{Address: "https://b.example.com", AddressKeys: keys})
 			time.Sleep(20 * time.Second)
 			if address, _ := b.Leader(t.Context()); address != "" {
 				t.Errorf("a follower believes %q", address)
@@ -305,9 +305,9 @@ func TestAddressOfPortal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := ledger.Options{Address: "https://a.example.com", AddressKeys: [][]byte{own}, PortalKeys: [][]byte{first, second}}
 		readers := []*replica{
-			start(t, direct{h}, ledger.Options{Portal: true, AddressKeys: [][]byte{first}}),
-			start(t, direct{h}, ledger.Options{Portal: true, AddressKeys: [][]byte{second}}),
-			start(t, direct{h}, ledger.Options{Portal: true, AddressKeys: [][]byte{own}}),
+			start(t, ocitest.Direct{Handler: h}, ledger.Options{Portal: true, AddressKeys: [][]byte{first}}),
+			start(t, ocitest.Direct{Handler: h}, ledger.Options{Portal: true, AddressKeys: [][]byte{second}}),
+			start(t, ocitest.Direct{Handler: h}, ledger.Options{Portal: true, AddressKeys: [][]byte{own}}),
 		}
 		believe := func(want ...string) {
 			t.Helper()
@@ -317,7 +317,7 @@ func TestAddressOfPortal(t *testing.T) {
 				}
 			}
 		}
-		a := start(t, direct{h}, server)
+		a := start(t, ocitest.Direct{Handler: h}, server)
 		leads(t, a)
 		time.Sleep(10 * time.Second)
 		believe("https://a.example.com", "https://a.example.com", "https://a.example.com")
@@ -325,10 +325,10 @@ func TestAddressOfPortal(t *testing.T) {
 
 		// An attacker in the first portal has its key, and may lead.
 		server.Address, server.AddressKeys, server.PortalKeys = "https://evil.example.com", [][]byte{first}, nil
-		evil := start(t, direct{h}, server)
+		evil := start(t, ocitest.Direct{Handler: h}, server)
 		leads(t, evil)
 		server.Address, server.AddressKeys, server.PortalKeys = "https://b.example.com", [][]byte{own}, [][]byte{first, second}
-		b := start(t, direct{h}, server)
+		b := start(t, ocitest.Direct{Handler: h}, server)
 		time.Sleep(10 * time.Second)
 		believe("https://evil.example.com", "", "")
 		if address, here := b.Leader(t.Context()); address != "" || here {
