@@ -164,27 +164,33 @@ func TestForcedByOlder(t *testing.T) {
 //
 // Shows: servers 7
 func TestLateClaimOfForcedLock(t *testing.T) {
-	ocitest.Each(t, func(t *testing.T, host string) {
-		a, b, c := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
-		mustLock(t, a, "prod", "a")
-		_, m := claimOf(t, a)
-		mustLock(t, c, "prod", "a") // repeated, beside that claim
-		_, beside := claimOf(t, a)
-		must.Succeed(t, b.ForceUnlock(t.Context(), "prod", "a"))
-		lb := mustLock(t, b, "prod", "b")
-		for n, m := range map[int64]oci.Manifest{1: m, 500_000: beside} {
-			late := format.StateTag{Kind: format.LockClaim, Fragment: "prod", N: n, X: format.ClaimX("a", 7)}
-			must.Succeed(t, a.Repo().PutTag(t.Context(), late.String(), m))
-			d := newStore(t, host, nil, statebackend.Options{})
-			if _, err := d.Resume(t.Context(), "prod", "a"); !errors.Is(err, statebackend.ErrLockEnded) {
-				t.Errorf("the forced lock is resumed by a late claim %d: %v", n, err)
-			}
-			must.Succeed(t, b.ForceUnlock(t.Context(), "prod", format.ClaimX("a", 7)))
-		}
-		mustPut(t, lb, []byte("b1"))
-		mustUnlock(t, lb)
-		must.Equal(t, "state", mustGet(t, c, "prod"), "b1")
+	ocitest.EachHandler(t, func(t *testing.T, h http.Handler) {
+		synctest.Test(t, func(t *testing.T) { lateClaimOfForcedLock(t, h) })
 	})
+}
+
+func lateClaimOfForcedLock(t *testing.T, h http.Handler) {
+	open := func() *statebackend.Store {
+		return newStore(t, "registry.test", ocitest.Direct{Handler: h}, statebackend.Options{})
+	}
+	a, b, c := open(), open(), open()
+	mustLock(t, a, "prod", "a")
+	_, m := claimOf(t, a)
+	mustLock(t, c, "prod", "a") // repeated, beside that claim
+	_, beside := claimOf(t, a)
+	must.Succeed(t, b.ForceUnlock(t.Context(), "prod", "a"))
+	lb := mustLock(t, b, "prod", "b")
+	for n, m := range map[int64]oci.Manifest{1: m, 500_000: beside} {
+		late := format.StateTag{Kind: format.LockClaim, Fragment: "prod", N: n, X: format.ClaimX("a", 7)}
+		must.Succeed(t, a.Repo().PutTag(t.Context(), late.String(), m))
+		if _, err := open().Resume(t.Context(), "prod", "a"); !errors.Is(err, statebackend.ErrLockEnded) {
+			t.Errorf("the forced lock is resumed by a late claim %d: %v", n, err)
+		}
+		must.Succeed(t, b.ForceUnlock(t.Context(), "prod", format.ClaimX("a", 7)))
+	}
+	mustPut(t, lb, []byte("b1"))
+	mustUnlock(t, lb)
+	must.Equal(t, "state", mustGet(t, c, "prod"), "b1")
 }
 
 // TestUnreadableTombstone: a listed, unreadable tombstone is another's, and stays so when written

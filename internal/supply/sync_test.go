@@ -98,7 +98,7 @@ type runner struct {
 func newRunner(t *testing.T) *runner {
 	t.Helper()
 	r := &runner{t: t, host: ocitest.New(t, ocitest.Quirks{}), count: &ocitest.Count{}, now: time.Now()}
-	r.depot, r.client = depottest.NewDepot(t, r.host, oci.Options{Transport: r.count})
+	r.depot, r.client = depottest.NewDepot(t, r.host, oci.Options{Transport: r.count, Retry: oci.Retry{MaxBackoff: 10 * time.Millisecond}}) // what a test removes is not waited for
 	return r
 }
 
