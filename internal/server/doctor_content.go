@@ -14,11 +14,11 @@ import (
 )
 
 // endFindings report the keys and the certificate that end soon.
-func endFindings(m map[string][]sample, certificate, now time.Time) (all []web.Finding) {
+func endFindings(m samples, certificate, now time.Time) (all []web.Finding) {
 	keys := m["okara_key_expiry_seconds"]
 	for _, s := range keys {
-		if end := time.Unix(int64(s.value), 0); end.Sub(now) < soon {
-			all = append(all, endingFinding("Key "+s.labels["key"]+" of "+s.labels["address"], end, now,
+		if end := time.Unix(int64(valueOf(s)), 0); end.Sub(now) < soon {
+			all = append(all, endingFinding("Key "+labelOf(s, "key")+" of "+labelOf(s, "address"), end, now,
 				"Tools refuse a provider whose key has expired.", "Sign the versions with a new key, and publish them again."))
 		}
 	}
@@ -49,7 +49,7 @@ func endingFinding(about string, end, now time.Time, meaning, do string) web.Fin
 }
 
 // contentFindings report wrong or refused content of the registry.
-func contentFindings(m map[string][]sample) (all []web.Finding) {
+func contentFindings(m samples) (all []web.Finding) {
 	checks := m["okara_policy_checks_total"]
 	if refused, n := sumSamples(checks, "result", "refused"), sumSamples(checks, "", ""); n > 0 {
 		f := web.Finding{About: "Policy", State: fmt.Sprintf("%d of %d checks refused a version", refused, n), Meaning: "All served versions are signed and scanned as the require blocks demand."}
@@ -82,19 +82,19 @@ func contentFindings(m map[string][]sample) (all []web.Finding) {
 }
 
 // cacheFindings report how often the caches had an answer: in memory, and archives on disk.
-func cacheFindings(m map[string][]sample) (all []web.Finding) {
+func cacheFindings(m samples) (all []web.Finding) {
 	// hits, total
 	memory := [2]int{}
 	files := [2]int{}
 	for _, s := range m["okara_cache_total"] {
 		of := &memory
-		if s.labels["kind"] == "file" {
+		if labelOf(s, "kind") == "file" {
 			of = &files
 		}
-		if s.labels["result"] != "miss" {
-			of[0] += int(s.value)
+		if labelOf(s, "result") != "miss" {
+			of[0] += int(valueOf(s))
 		}
-		of[1] += int(s.value)
+		of[1] += int(valueOf(s))
 	}
 	for _, c := range []struct {
 		about string
@@ -111,9 +111,9 @@ func cacheFindings(m map[string][]sample) (all []web.Finding) {
 }
 
 // diskFindings report the disks of the storage and of the cached archives.
-func (d *doctor) diskFindings(m map[string][]sample) (all []web.Finding) {
+func (d *doctor) diskFindings(m samples) (all []web.Finding) {
 	if size, free := m["okara_disk_size_bytes"], m["okara_disk_free_bytes"]; len(size) > 0 && len(free) > 0 {
-		all = append(all, diskFinding("Storage disk", size[0].value, free[0].value))
+		all = append(all, diskFinding("Storage disk", valueOf(size[0]), valueOf(free[0])))
 	}
 	if d.blobs != "" {
 		if size, free, ok := embedded.Space(d.blobs); ok {
@@ -139,7 +139,7 @@ func diskFinding(about string, size, free float64) web.Finding {
 }
 
 // queueFindings report the jobs of webhooks and of pull-through.
-func queueFindings(m map[string][]sample) []web.Finding {
+func queueFindings(m samples) []web.Finding {
 	count := func(state string) int { return sumSamples(m["okara_queue_jobs"], "state", state) }
 	f := web.Finding{
 		About:   "Queue",
@@ -168,13 +168,13 @@ func lastFailure(all []web.Finding, m *registry.Metrics) []web.Finding {
 }
 
 // depotFindings report the runs of the depot file in this process.
-func depotFindings(m map[string][]sample) []web.Finding {
+func depotFindings(m samples) []web.Finding {
 	var succeeded, failed float64
 	for _, s := range m["okara_depot_last_run_timestamp_seconds"] {
-		if s.labels["result"] == "failed" {
-			failed = s.value
+		if labelOf(s, "result") == "failed" {
+			failed = valueOf(s)
 		} else {
-			succeeded = s.value
+			succeeded = valueOf(s)
 		}
 	}
 	if succeeded == 0 && failed == 0 {

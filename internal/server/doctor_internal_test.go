@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/cache"
@@ -21,9 +22,9 @@ import (
 )
 
 // of returns samples with one label; values are label values and numbers in turn.
-func of(label string, values ...any) (all []sample) {
+func of(label string, values ...any) (all []*dto.Metric) {
 	for i := 0; i < len(values); i += 2 {
-		all = append(all, sample{labels: map[string]string{label: values[i].(string)}, value: values[i+1].(float64)})
+		all = append(all, &dto.Metric{Label: []*dto.LabelPair{{Name: &label, Value: new(values[i].(string))}}, Gauge: &dto.Gauge{Value: new(values[i+1].(float64))}})
 	}
 	return all
 }
@@ -32,15 +33,15 @@ func of(label string, values ...any) (all []sample) {
 func TestFindings(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	days := func(n int) float64 { return float64(now.AddDate(0, 0, n).Unix()) }
-	on := func(f func(map[string][]sample) []web.Finding, name string, s []sample) func(*testing.T) []web.Finding {
+	on := func(f func(samples) []web.Finding, name string, s []*dto.Metric) func(*testing.T) []web.Finding {
 		return func(t *testing.T) []web.Finding {
 			if !slices.Contains(metricNames(t), name) {
 				t.Errorf("nobody measures %s", name)
 			}
-			return f(map[string][]sample{name: s})
+			return f(samples{name: s})
 		}
 	}
-	ends := func(m map[string][]sample) []web.Finding { return endFindings(m, time.Time{}, now) }
+	ends := func(m samples) []web.Finding { return endFindings(m, time.Time{}, now) }
 	fixed := func(f ...web.Finding) func(*testing.T) []web.Finding {
 		return func(*testing.T) []web.Finding { return f }
 	}

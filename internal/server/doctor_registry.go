@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -22,29 +24,29 @@ import (
 const slow = 1.0
 
 // registryFindings report the requests to the registry, one finding for each operation.
-func registryFindings(m map[string][]sample) (all []web.Finding) {
+func registryFindings(m samples) (all []web.Finding) {
 	requests := m["okara_oci_requests_total"]
 	for _, h := range m["okara_oci_request_seconds"] {
-		registry := h.labels["registry"]
-		operation := h.labels["operation"]
-		of := slices.DeleteFunc(slices.Clone(requests), func(s sample) bool {
-			return s.labels["registry"] != registry || s.labels["operation"] != operation
+		registry := labelOf(h, "registry")
+		operation := labelOf(h, "operation")
+		of := slices.DeleteFunc(slices.Clone(requests), func(s *dto.Metric) bool {
+			return labelOf(s, "registry") != registry || labelOf(s, "operation") != operation
 		})
 		bad := countFailures(of)
 		f := web.Finding{
-			About: "Registry " + registry + ", " + operation, State: fmt.Sprintf("%d of %d requests failed", bad, h.count),
+			About: "Registry " + registry + ", " + operation, State: fmt.Sprintf("%d of %d requests failed", bad, h.GetHistogram().GetSampleCount()),
 			Meaning: "The registry responds quickly enough.",
 		}
-		bound, known := h.boundOf95()
+		bound, known := boundOf95(h.GetHistogram())
 		if known {
 			f.State += fmt.Sprintf("; 95 of 100 were answered within %s", time.Duration(bound*float64(time.Second)))
 		}
 		switch {
-		case failsOften(bad, int(h.count)):
+		case failsOften(bad, int(h.GetHistogram().GetSampleCount())):
 			f.Verdict = web.Act
 			f.Meaning = "At least one in ten requests failed, got no response, or exceeded a rate limit."
 			f.Do = "Check the logs of the server and of the registry; okara admin doctor names what the registry does not support."
-		case !known && h.count > 0 || bound > slow:
+		case !known && h.GetHistogram().GetSampleCount() > 0 || bound > slow:
 			f.Verdict = web.Look
 			f.Meaning = "Requests not answered from a cache take that long."
 			f.Do = "Check the load of the registry, and the network path to it."
@@ -57,11 +59,11 @@ func registryFindings(m map[string][]sample) (all []web.Finding) {
 }
 
 // originFindings report the requests to the origins of providers, one finding per rule.
-func originFindings(m map[string][]sample) (all []web.Finding) {
-	byRule := map[string][]sample{}
+func originFindings(m samples) (all []web.Finding) {
+	byRule := map[string][]*dto.Metric{}
 	var rules []string
 	for _, s := range m["okara_origin_requests_total"] {
-		rule := s.labels["rule"]
+		rule := labelOf(s, "rule")
 		if byRule[rule] == nil {
 			rules = append(rules, rule)
 		}
@@ -82,10 +84,10 @@ func originFindings(m map[string][]sample) (all []web.Finding) {
 }
 
 // countFailures counts requests without an answer, or with the status 429 or 5xx.
-func countFailures(requests []sample) (n int) {
+func countFailures(requests []*dto.Metric) (n int) {
 	for _, s := range requests {
-		if code, err := strconv.Atoi(s.labels["code"]); err != nil || code == 429 || code >= 500 {
-			n += int(s.value)
+		if code, err := strconv.Atoi(labelOf(s, "code")); err != nil || code == 429 || code >= 500 {
+			n += int(valueOf(s))
 		}
 	}
 	return n

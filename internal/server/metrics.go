@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/rights"
@@ -237,56 +238,45 @@ func (m depotMetrics) countRun(err error, failed int) {
 	m.failures.Add(float64(failed))
 }
 
-// sample is one counter or gauge, or one histogram, with its labels.
-type sample struct {
-	labels  map[string]string
-	value   float64
-	count   uint64   // of a histogram
-	buckets []bucket // of a histogram, ascending
-}
+// samples are the current metrics by name.
+type samples map[string][]*dto.Metric
 
-// bucket counts the observations of at most upTo seconds.
-type bucket struct {
-	upTo  float64
-	count uint64
-}
-
-// gatherSamples returns the current metrics by name, without those that cannot be measured.
-func (m *Metrics) gatherSamples() map[string][]sample {
+// gatherSamples returns the current metrics without those that cannot be measured.
+func (m *Metrics) gatherSamples() samples {
 	families, _ := m.all.Gather() // an error of one collector does not hide the others
-	all := make(map[string][]sample, len(families))
+	all := make(samples, len(families))
 	for _, f := range families {
-		for _, x := range f.GetMetric() {
-			s := sample{labels: map[string]string{}, value: x.GetCounter().GetValue() + x.GetGauge().GetValue()} // one of the two is set
-			for _, l := range x.GetLabel() {
-				s.labels[l.GetName()] = l.GetValue()
-			}
-			if h := x.GetHistogram(); h != nil {
-				s.count = h.GetSampleCount()
-				for _, b := range h.GetBucket() {
-					s.buckets = append(s.buckets, bucket{b.GetUpperBound(), b.GetCumulativeCount()})
-				}
-			}
-			all[f.GetName()] = append(all[f.GetName()], s)
-		}
+		all[f.GetName()] = f.GetMetric()
 	}
 	return all
 }
 
+func labelOf(m *dto.Metric, name string) string {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == name {
+			return l.GetValue()
+		}
+	}
+	return ""
+}
+
+// valueOf returns the value of a counter or a gauge.
+func valueOf(m *dto.Metric) float64 { return m.GetCounter().GetValue() + m.GetGauge().GetValue() }
+
 // boundOf95 returns the bound in seconds that 95 % keep; false if they exceed every bound.
-func (s sample) boundOf95() (float64, bool) {
-	i := slices.IndexFunc(s.buckets, func(b bucket) bool { return float64(b.count) >= .95*float64(s.count) })
-	if i < 0 || s.count == 0 {
+func boundOf95(h *dto.Histogram) (float64, bool) {
+	i := slices.IndexFunc(h.GetBucket(), func(b *dto.Bucket) bool { return float64(b.GetCumulativeCount()) >= .95*float64(h.GetSampleCount()) })
+	if i < 0 || h.GetSampleCount() == 0 {
 		return 0, false
 	}
-	return s.buckets[i].upTo, true
+	return h.GetBucket()[i].GetUpperBound(), true
 }
 
 // sumSamples adds up the samples whose label has the value, or all samples if label is "".
-func sumSamples(samples []sample, label, value string) (n int) {
-	for _, s := range samples {
-		if label == "" || s.labels[label] == value {
-			n += int(s.value)
+func sumSamples(all []*dto.Metric, label, value string) (n int) {
+	for _, s := range all {
+		if label == "" || labelOf(s, label) == value {
+			n += int(valueOf(s))
 		}
 	}
 	return n

@@ -5,6 +5,7 @@ package service
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -39,4 +40,25 @@ func (k *Kit) Routes() []string {
 	k.routes.mu.Lock()
 	defer k.routes.mu.Unlock()
 	return slices.Compact(slices.Sorted(slices.Values(k.routes.patterns)))
+}
+
+// CleanPath reports whether no segment is empty, relative or unprintable: muxes redirect those.
+func CleanPath(path string) bool {
+	if !strings.HasPrefix(path, "/") {
+		return false
+	}
+	if path == "/" {
+		return true
+	}
+	for _, c := range path {
+		if c < 0x20 || c == 0x7f {
+			return false
+		}
+	}
+	for segment := range strings.SplitSeq(strings.TrimSuffix(path[1:], "/"), "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return true
 }

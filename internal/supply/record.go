@@ -5,11 +5,14 @@ package supply
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -260,3 +263,97 @@ func HeldReason(ctx context.Context, d *depot.Depot, it addr.Item, v addr.Versio
 	}
 	return "", nil
 }
+
+// artifactRecord is the type of a depot's record of what it published, from where, and what waits.
+// Its only layer is JSON of mediaRecord, repeated in the manifest if small: polling is one request.
+const (
+	artifactRecord = "application/vnd.okara.depot.v1"
+	mediaRecord    = "application/vnd.okara.depot.v1+json"
+)
+
+// recordTag is the common record's tag in the catalog repository. One runner at a time moves it.
+const recordTag = "okara-depot"
+
+const entryRecordPrefix = "depot-"
+
+// entryRecordTag returns the tag of an entry's own record, which moves as [recordTag] does.
+func entryRecordTag(entry string) string {
+	sum := sha256.Sum256([]byte(entry))
+	return entryRecordPrefix + hex.EncodeToString(sum[:16])
+}
+
+func isEntryRecordTag(tag string) bool {
+	rest, ok := strings.CutPrefix(tag, entryRecordPrefix)
+	return ok && len(rest) == 32 && strings.Trim(rest, "0123456789abcdef") == ""
+}
+
+// maxRecord bounds a record in bytes: a quarter of a million versions of 250 bytes.
+const maxRecord = 64 << 20
+
+// readDocument reads a record of the depot; nil if there is none yet.
+func readDocument(ctx context.Context, d *depot.Depot, tag string) ([]byte, error) {
+	r, err := d.Repo(d.Options().Layout.CatalogRepo())
+	if err != nil {
+		return nil, err
+	}
+	m, err := r.Fetch(ctx, tag)
+	if err != nil {
+		return nil, oci.IgnoreNotFound(err)
+	}
+	layer, err := artifact.DocumentLayer(m, artifactRecord)
+	if err != nil {
+		return nil, fmt.Errorf("tag %s of %s is not a depot record: %w", tag, r, err)
+	}
+	return r.ReadBlob(ctx, layer, maxRecord)
+}
+
+// OwnRecord gives each entry its own record, for callers that run entries one by one: thousands do
+// not rewrite one document. An entry's first run copies its part of the common record.
+type OwnRecord struct {
+	Owner    string                  // owner of the entry; a run with another owner is refused
+	TakeOver func(owner string) bool // reports whether Owner takes the entry over from another one; nil: never
+}
+
+// OwnerError means that the versions at an address belong to another owner.
+type OwnerError struct {
+	Entry string
+	Owner string // the current owner
+}
+
+func (e *OwnerError) Error() string { return fmt.Sprintf("%s belongs to another owner", e.Entry) }
+
+// ownRecord reads the record of one entry and checks its owner.
+func ownRecord(ctx context.Context, d *depot.Depot, o OwnRecord, entry string) (*Record, error) {
+	rec, err := ReadEntryRecord(ctx, d, entry)
+	if err != nil {
+		return nil, err
+	}
+	if rec.Owner != "" && rec.Owner != o.Owner && (o.TakeOver == nil || !o.TakeOver(rec.Owner)) {
+		return nil, &OwnerError{Entry: entry, Owner: rec.Owner}
+	}
+	rec.claimed = rec.Owner != o.Owner || rec.read == nil
+	rec.Owner = o.Owner
+	if rec.read != nil {
+		return rec, nil
+	}
+	common, err := ReadRecord(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	if known := common.Entries[entry]; known != nil {
+		rec.Entries[entry] = maps.Clone(known)
+	}
+	return rec, nil
+}
+
+// Known returns the recorded versions of an entry; after Apply, including its results.
+func (p *Plan) Known(entry string) map[string]VersionRecord {
+	rec := p.records[entry]
+	if rec == nil {
+		return nil
+	}
+	return maps.Clone(rec.Entries[entry])
+}
+
+// Listing returns an entry's list as Plan read it; nil if it could not, or if Apply changed it.
+func (p *Plan) Listing(entry string) *depot.Listing { return p.listings[entry] }
