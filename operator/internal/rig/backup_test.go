@@ -60,6 +60,7 @@ func (l *lived) wrote() string {
 	l.t.Helper()
 	b := must.Get(os.ReadFile(l.diary))(l.t)
 	code, state := l.ask(l.admin, http.MethodGet, "")
+	state, _, _ = strings.Cut(state, `,"request_id"`) // of an error
 	history := l.state("history", l.okara+"/state/prod."+l.tenant, "-w", "greetings.hello", "--json")
 	return fmt.Sprint(strings.Fields(string(b)), code, state, history)
 }
