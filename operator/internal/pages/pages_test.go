@@ -36,8 +36,8 @@ var pages = []page{
 		"apiVersion: okara.dev/v1alpha1": (*site).withRuns,
 	}},
 	{name: "instance-namespaces.md"},
-	{name: "kinds.md"},
-	{name: "instance-rights.md"}, // it has no blocks: a test of the chart compares its table
+	{name: "kinds.md", at: map[string]func(*site, *testing.T){"kubectl apply -f vpc.yaml": (*site).withTenant}},
+	{name: "instance-rights.md", before: (*site).fromGit}, // it has no blocks: a test of the chart compares its table
 	{name: "kubernetes-operate.md", before: (*site).beforeOperate},
 	{name: "flux.md", before: (*site).beforeFlux, at: map[string]func(*site, *testing.T){
 		"kubectl get configmap tfplan-default-vpc -n team-a -o jsonpath='{.data.tfplan}'":                (*site).plan,
@@ -173,7 +173,39 @@ func (s *site) beforeInstall(t *testing.T) {
 func (s *site) beforeAccess(t *testing.T) {
 	s.write("secret", "kubernetes-access.md", "token.txt")
 	s.sh(t, "site", "", `kubectl create serviceaccount ci -n team-a
-kubectl create rolebinding rules -n team-a --clusterrole=okara-registry-edit --group=team-a`)
+kubectl create rolebinding rules -n team-a --clusterrole=okara-registry-edit --group=team-a
+kubectl create rolebinding edit -n team-a --clusterrole=edit --group=team-a`)
+}
+
+// withTenant gives people of a tenant the role that most clusters give them.
+func (s *site) withTenant(t *testing.T) {
+	s.sh(t, "site", "", "kubectl create rolebinding edit -n tenant-acme --clusterrole=edit --group=tenant-acme")
+}
+
+// fromGit does what remains of the jobs: an account of GitOps applies and removes a Depot and an
+// Instance for anna, which she changes; a tenant requests runs, and stops them.
+func (s *site) fromGit(t *testing.T) {
+	s.sh(t, "site", "", `kubectl create rolebinding flux -n team-a --clusterrole=okara-instance-assign --user=flux
+kubectl create rolebinding flux-registry -n team-a --clusterrole=okara-registry-edit --user=flux`)
+	s.write(`apiVersion: okara.dev/v1alpha1
+kind: Depot
+metadata: {name: git, namespace: team-a}
+spec: {suspend: true, modules: [{address: team-a/git/aws, source: github.com/acme/git}]}
+---
+apiVersion: okara.dev/v1alpha1
+kind: Instance
+metadata: {name: git, namespace: team-a}
+spec: {template: sandbox/vpc, owner: {kind: User, id: anna}, createdBy: flux, parameters: {cidr: 10.2.0.0/16}}
+`, "site", "git.yaml")
+	s.sh(t, "site", "flux", `kubectl apply --server-side --field-manager=flux -f git.yaml
+kubectl wait --for=condition=Ready okinst/git -n team-a --timeout=10m`)
+	s.sh(t, "site", "anna", `kubectl patch okinst git -n team-a --type=merge -p '{"spec":{"name":"mine","changedBy":"anna"}}'`)
+	s.sh(t, "site", "flux", "kubectl delete -f git.yaml --timeout=10m")
+	s.sh(t, "site", "group:team-a", `kubectl annotate okdepot base -n team-a okara.dev/requestedAt=now
+kubectl wait --for=jsonpath='{.status.lastHandledRequest}'=now okdepot/base -n team-a --timeout=10m
+kubectl patch okdepot base -n team-a --type=merge -p '{"spec":{"suspend":true}}'
+kubectl wait --for=jsonpath='{.spec.suspend}'=true okmod/team-a.vpc.aws -n team-a --timeout=10m
+kubectl patch okdepot base -n team-a --type=merge -p '{"spec":{"suspend":false}}'`)
 }
 
 // beforeDepot starts the operator, and creates a user who may approve.
