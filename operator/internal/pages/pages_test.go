@@ -183,10 +183,11 @@ func (s *site) withTenant(t *testing.T) {
 }
 
 // fromGit does what remains of the jobs: an account of GitOps applies and removes a Depot and an
-// Instance for anna, which she changes; a tenant requests runs, and stops them.
+// Instance for carol, which she changes; a tenant requests runs, and stops them.
 func (s *site) fromGit(t *testing.T) {
 	s.sh(t, "site", "", `kubectl create rolebinding flux -n team-a --clusterrole=okara-instance-assign --user=flux
-kubectl create rolebinding flux-registry -n team-a --clusterrole=okara-registry-edit --user=flux`)
+kubectl create rolebinding flux-registry -n team-a --clusterrole=okara-registry-edit --user=flux
+kubectl create rolebinding carol -n team-a --clusterrole=okara-instance-edit --user=carol`)
 	s.write(`apiVersion: okara.dev/v1alpha1
 kind: Depot
 metadata: {name: git, namespace: team-a}
@@ -195,11 +196,11 @@ spec: {suspend: true, modules: [{address: team-a/git/aws, source: github.com/acm
 apiVersion: okara.dev/v1alpha1
 kind: Instance
 metadata: {name: git, namespace: team-a}
-spec: {template: sandbox/vpc, owner: {kind: User, id: anna}, createdBy: flux, parameters: {cidr: 10.2.0.0/16}}
+spec: {template: sandbox/vpc, owner: {kind: User, id: carol}, createdBy: flux, parameters: {cidr: 10.2.0.0/16}}
 `, "site", "git.yaml")
 	s.sh(t, "site", "flux", `kubectl apply --server-side --field-manager=flux -f git.yaml
 kubectl wait --for=condition=Ready okinst/git -n team-a --timeout=10m`)
-	s.sh(t, "site", "anna", `kubectl patch okinst git -n team-a --type=merge -p '{"spec":{"name":"mine","changedBy":"anna"}}'`)
+	s.sh(t, "site", "carol", `kubectl patch okinst git -n team-a --type=merge -p '{"spec":{"name":"mine","changedBy":"carol"}}'`)
 	s.sh(t, "site", "flux", "kubectl delete -f git.yaml --timeout=10m")
 	s.sh(t, "site", "group:team-a", `kubectl annotate okdepot base -n team-a okara.dev/requestedAt=now
 kubectl wait --for=jsonpath='{.status.lastHandledRequest}'=now okdepot/base -n team-a --timeout=10m
