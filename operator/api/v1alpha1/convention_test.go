@@ -20,8 +20,8 @@ import (
 
 // TestConventions checks the CRDs of the chart against the conventions of Kubernetes:
 // enum values are in CamelCase, and YAML does not read them as another type; there is one
-// spec, and a status with the observed generation; approval always has the same form. Columns
-// show what is suspended and why; the category okara has only what tenants may list.
+// spec, and a status with the observed generation; approval always has the same form. No status lists
+// anything twice. Columns show what is suspended and why; the category okara has only what tenants may list.
 func TestConventions(t *testing.T) {
 	files, err := filepath.Glob("../../../charts/okara/crds/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -92,6 +92,9 @@ func (c conventions) field(path string, p *apiextensions.JSONSchemaProps) {
 		}
 	}
 	if p.Items != nil && p.Items.Schema != nil {
+		if strings.HasPrefix(path, "status.") && p.XListType == nil {
+			c.t.Errorf("%s: %s may list something twice", c.kind, path)
+		}
 		c.field(path+"[]", p.Items.Schema)
 	}
 	if p.AdditionalProperties != nil && p.AdditionalProperties.Schema != nil {

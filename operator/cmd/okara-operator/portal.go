@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -78,7 +79,9 @@ func runPortal(ctx context.Context, f portalFlags, errOut io.Writer) error {
 	}
 	handler := slog.NewJSONHandler(errOut, &slog.HandlerOptions{Level: level})
 	log := slog.New(handler)
-	ctrl.SetLogger(logr.FromSlogHandler(slog.NewJSONHandler(errOut, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	quiet := slog.NewJSONHandler(errOut, &slog.HandlerOptions{Level: slog.LevelWarn})
+	ctrl.SetLogger(logr.FromSlogHandler(quiet))
+	klog.SetSlogLogger(slog.New(quiet))
 	settings, err := portalserve.Read(f.config)
 	if err != nil {
 		return portalError(err)

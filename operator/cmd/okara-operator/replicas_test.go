@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"maps"
 	"net"
@@ -253,6 +254,11 @@ func TestReplicas(t *testing.T) {
 		<-r.ended
 		if code := r.cmd.ProcessState.ExitCode(); code != exitOK {
 			t.Errorf("ended with %d: %s", code, r.log)
+		}
+		for line := range bytes.Lines(r.log.Bytes()) {
+			if !json.Valid(line) {
+				t.Errorf("a line of the log in another format: %s", line)
+			}
 		}
 	}
 }

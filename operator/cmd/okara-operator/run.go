@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -139,6 +140,7 @@ func runOperator(ctx context.Context, f flags, errOut io.Writer) error {
 	}
 	log := slog.NewJSONHandler(errOut, &slog.HandlerOptions{Level: level})
 	ctrl.SetLogger(logr.FromSlogHandler(log))
+	klog.SetSlogLogger(slog.New(log)) // of the lease and of watches
 	config, err := connectCluster(&f)
 	if err != nil {
 		return err

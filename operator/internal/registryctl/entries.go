@@ -152,13 +152,14 @@ func (r *entries) sumUp(ctx context.Context, e *entry, before client.Object, err
 		e.sayVerdict(r.events, verdictOf(err))
 	}
 	e.recordSync(before, err, r.Now())
-	if e.status.ObservedGeneration == e.GetGeneration() && !equality.Semantic.DeepEqual(statusOf(before), statusOf(e.Object)) {
+	changed := e.status.ObservedGeneration == e.GetGeneration() && !equality.Semantic.DeepEqual(statusOf(before), statusOf(e.Object))
+	if changed {
 		before.SetResourceVersion(e.GetResourceVersion()) // the run may have changed the finalizer
 		if err := r.Status().Patch(ctx, e.Object, verdict.Since(before)); err != nil {
 			return ctrl.Result{RequeueAfter: time.Second}, dropPassing(err)
 		}
 	}
-	if err != nil && !written && wait > 0 {
+	if err != nil && !written && wait > 0 && changed { // tries that end the same are in the status alone
 		log.FromContext(ctx).Error(err, "a run failed", "again", wait.String())
 	}
 	if written || wait > 0 {

@@ -28,18 +28,21 @@ func trying(o client.Object) bool {
 	return meta.IsStatusConditionTrue(list, v1alpha1.ConditionReconciling) && !stalled(o)
 }
 
-// TestRegistryThatIsDown checks recovery when the registry comes back after some tries.
+// TestRegistryThatIsDown checks recovery when the registry comes back after some tries, which are logged once.
 func TestRegistryThatIsDown(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	s.in.close(ocitest.Refuse)
 	m := s.module(s.ns, "m", nil)
 	s.says(m, false, v1alpha1.ReasonFailed)
+	logged := func() int { return strings.Count(s.log.String(), "a run failed") }
+	s.until("it is logged", func() (bool, any) { return logged() > 0, nil })
 	revision, before := m.ResourceVersion, s.runs.Load()
 	s.until("tried again", func() (bool, any) { return s.runs.Load() >= before+2, nil })
 	s.read(m)
 	if !trying(m) || m.ResourceVersion != revision {
 		t.Errorf("after more tries: %+v", m)
 	}
+	must.Equal(t, "times that it is logged", logged(), 1)
 	s.in.open()
 	s.says(m, true, v1alpha1.ReasonSynced)
 }

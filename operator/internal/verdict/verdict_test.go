@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func says(list []metav1.Condition) string {
 	return strings.Join(all, " ")
 }
 
-// TestSay writes one verdict after another, and expects an event for each new one.
+// TestSay writes one verdict after another, and expects an event for each new one. Each condition has a message.
 func TestSay(t *testing.T) {
 	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Name: "m", Generation: 3}}
 	recorder := events.NewFakeRecorder(10)
@@ -56,6 +57,9 @@ func TestSay(t *testing.T) {
 		}
 		if got := says(m.Status.Conditions); got != c.want || event != c.event {
 			t.Errorf("%+v: %s, told %q", c.v, got, event)
+		}
+		if slices.ContainsFunc(m.Status.Conditions, func(c metav1.Condition) bool { return c.Message == "" }) {
+			t.Errorf("%+v: no message in %+v", c.v, m.Status.Conditions)
 		}
 		if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady); c.ObservedGeneration != 3 {
 			t.Errorf("%+v", c)
