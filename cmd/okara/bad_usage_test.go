@@ -361,6 +361,7 @@ func newAnswer(t *testing.T, status int, body string) (host string) {
 		if status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
 		}
+		w.Header().Set("Retry-After", "60") // longer than a client waits
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body) // a truncated answer fails the test
 	}))

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 )
 
-// TestProviderMemory publishes a release of 384 MiB to a registry on disk and mirrors it to
+// TestProviderMemory publishes a release of 192 MiB to a registry on disk and mirrors it to
 // another: each may take 128 MiB.
 //
 // Shows: registries 28
@@ -28,7 +28,7 @@ func TestProviderMemory(t *testing.T) {
 	const limit = 128 << 10 // KiB
 	packed, address := t.TempDir(), "registry.example.com/acme/dns"
 	must.Succeed(t, os.MkdirAll(filepath.Join(packed, filepath.Dir(address)), 0o700))
-	must.Succeed(t, os.Symlink(newRelease(t, 12, 32<<20), filepath.Join(packed, address)))
+	must.Succeed(t, os.Symlink(newRelease(t, 6, 32<<20), filepath.Join(packed, address)))
 	_, key, _ := strings.Cut(strings.TrimSpace(mustOkara(t, "keys", "new", "--ed25519", "--dir", t.TempDir())), "\t")
 	first, second := newDisk(t), newDisk(t)
 	for _, args := range [][]string{
