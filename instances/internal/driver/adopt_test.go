@@ -147,7 +147,7 @@ func TestNothingInClear(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
 		w.options.Sealer = newSealer(t)
 		bodies := &recorder{base: ocitest.Direct{Handler: handler}}
-		w.counted.base = bodies
+		w.counted.Base = bodies
 		defer w.run(t)()
 		tpl := testTemplate("sandbox/vpc")
 		tpl.Parameters = []template.Parameter{{Name: "password"}}

@@ -117,8 +117,8 @@ func lifeWithFault(t *testing.T, n int, act ocitest.Act) (hit bool) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
-		fault := &ocitest.Fault{Base: w.counted.base, Nth: n, Do: act}
-		w.counted.base = fault
+		fault := &ocitest.Fault{Base: w.counted.Base, Nth: n, Do: act}
+		w.counted.Base = fault
 		clean := directly(t, handler)
 		w.options.Executor = &reporting{program: w.program, writer: clean, reader: w.client, left: &left{all: map[lifecycle.Ref]bool{}}}
 		w.options.Queue = jobs.New(jobs.Options{Repo: depottest.MustRepo(t, w.client, w.layout.QueueRepo())})

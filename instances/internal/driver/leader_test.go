@@ -362,9 +362,9 @@ func TestIdle(t *testing.T) {
 		w.bulk(t, tpl, 1000)
 		defer w.run(t)()
 		time.Sleep(time.Minute)
-		requests, commits := w.counted.count(), w.count()
+		requests, commits := w.counted.Total(), w.count()
 		time.Sleep(time.Hour)
-		if n := w.counted.count() - requests; n > 0 {
+		if n := w.counted.Total() - requests; n > 0 {
 			t.Errorf("%d requests in an idle hour", n)
 		}
 		if n := w.count() - commits; n > 0 {
@@ -383,15 +383,15 @@ func TestRequestsOfARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, 5*time.Second)
 		defer w.run(t)()
-		before := w.counted.count()
+		before := w.counted.Total()
 		var commits []int // at each start
 		w.program.starts = func(run.Attempt) error { commits = append(commits, w.count()); return nil }
 		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		ready := w.until(t, rec.ID, time.Hour, lifecycle.Ready)
-		created := w.counted.count() - before
+		created := w.counted.Total() - before
 		must.Equal(t, "commits until the run was started", commits[0], 2)
 		gone := w.until(t, rec.ID, 9*time.Hour, lifecycle.Destroyed)
-		t.Logf("requests: %d to create, %d to destroy; the end was seen after %s", created, w.counted.count()-before-created,
+		t.Logf("requests: %d to create, %d to destroy; the end was seen after %s", created, w.counted.Total()-before-created,
 			gone.Runs[0].QueuedAt.Sub(ready.ExpiresAt))
 		if created > 9 { // of 30; the others are made by the run itself
 			t.Errorf("%d requests to create, want at most 9", created)

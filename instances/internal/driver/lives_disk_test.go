@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/must"
+	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -67,13 +68,13 @@ type site struct {
 
 type siteServer struct {
 	*ledger.Ledger
-	requests *counter
+	requests *ocitest.Count
 }
 
 func newSite(t testing.TB, registry http.Handler) *site {
 	t.Helper()
 	s := &site{world: newWorld(t, registry, time.Millisecond)}
-	s.machine = &sleeper{base: s.counted.base, begun: time.Now()}
+	s.machine = &sleeper{base: s.counted.Base, begun: time.Now()}
 	s.options.Concurrency, s.options.Observe = 50, 5*time.Millisecond
 	return s
 }
@@ -118,7 +119,7 @@ func newSiteOnDisk(t testing.TB) *site {
 // start makes a server that reaches the registry through a transport.
 func (s *site) start(t testing.TB, way http.RoundTripper) (*siteServer, *driver.Driver) {
 	t.Helper()
-	server := &siteServer{requests: &counter{base: way}}
+	server := &siteServer{requests: &ocitest.Count{Base: way}}
 	client := must.Get(oci.New("registry.test", oci.Options{Transport: server.requests, PlainHTTP: true}))(t)
 	var reconciler *driver.Driver
 	server.Ledger = must.Get(ledger.New(ledger.Options{
@@ -257,9 +258,9 @@ func BenchmarkLivesOnDisk(b *testing.B) {
 	for b.Loop() {
 		s := newSiteOnDisk(b)
 		_, follows := s.leader(b)
-		begun, before := time.Now(), follows.requests.count()
+		begun, before := time.Now(), follows.requests.Total()
 		time.Sleep(10 * time.Second)
-		b.ReportMetric(float64(follows.requests.count()-before)/time.Since(begun).Seconds(), "follower-requests/s")
+		b.ReportMetric(float64(follows.requests.Total()-before)/time.Since(begun).Seconds(), "follower-requests/s")
 		s.live(b, 500)
 		s.mu.Lock()
 		slices.Sort(s.commits)

@@ -208,34 +208,15 @@ type world struct {
 	client  *oci.Client
 	layout  addr.Layout
 	source  template.Source
-	counted *counter
+	counted *ocitest.Count
 	options driver.Options
-}
-
-type counter struct {
-	base http.RoundTripper
-	mu   sync.Mutex // guards n
-	n    int
-}
-
-func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.mu.Lock()
-	c.n++
-	c.mu.Unlock()
-	return c.base.RoundTrip(r)
-}
-
-func (c *counter) count() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.n
 }
 
 // newWorld makes a registry with only the module net/vpc/aws.
 func newWorld(t testing.TB, handler http.Handler, takes time.Duration) *world {
 	t.Helper()
 	w := &world{memoryStore: newMemoryStore(time.Now), program: newProgram(takes), shelf: &shelf{}, layout: addr.Layout{Prefix: "acme"}}
-	w.counted = &counter{base: ocitest.Direct{Handler: handler}}
+	w.counted = &ocitest.Count{Base: ocitest.Direct{Handler: handler}}
 	client := must.Get(oci.New("registry.test", oci.Options{Transport: w.counted, PlainHTTP: true}))(t)
 	w.client = client
 	repo := must.Get(client.Repo(w.layout.Module(addr.Module{Namespace: "net", Name: "vpc", System: "aws"})))(t)
