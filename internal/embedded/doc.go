@@ -43,6 +43,8 @@
 // other requests that it names, are synced together before the links that create a manifest and a
 // tag, and before the answer (durable.go).
 //
+// What a tag named before is not written: only the library's own collection reads it.
+//
 // The library writes the link of a tag after its directory. A tag whose write was interrupted in
 // between is removed when the directory is opened, or when the write fails.
 //

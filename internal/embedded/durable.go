@@ -122,6 +122,9 @@ var (
 	scratch = text.Pattern(`^/docker/registry/v2/repositories/.+/_uploads/[^/]+/(?:startedat|hashstates/.+)$`)
 	// uploading matches the file of its bytes.
 	uploading = text.Pattern(`^/docker/registry/v2/repositories/.+/_uploads/[^/]+/data$`)
+	// history matches the links to all manifests that a tag ever had, which only the library's own
+	// collection reads.
+	history = text.Pattern(`^/docker/registry/v2/repositories/.+/_manifests/tags/[^/]+/index/[^/]+/[^/]+/link$`)
 	// revision and naming match the links that create a manifest, and a tag.
 	revision = text.Pattern(`^/docker/registry/v2/repositories/.+/_manifests/revisions/[^/]+/[^/]+/link$`)
 	naming   = text.Pattern(`^/docker/registry/v2/repositories/.+/_manifests/tags/[^/]+/current/link$`)
@@ -137,6 +140,8 @@ func (s *store) putContent(ctx context.Context, path string, content []byte) err
 		return s.StorageDriver.PutContent(ctx, path, content)
 	case scratch().MatchString(path):
 		return replaceFile(file, content)
+	case history().MatchString(path):
+		return nil
 	case tag || revision().MatchString(path):
 		if err := s.flush(it); err != nil {
 			return err

@@ -73,10 +73,10 @@ func New(dir string, o Options) (*Registry, error) {
 	}
 	r.Handler = &ruled{Handler: r.Handler, rule: o.Rule, seed: maphash.MakeSeed()}
 	if root == "" {
-		r.Handler = singlePost{r.Handler}
+		r.Handler = singlePost{r.Handler, nil}
 		return r, nil
 	}
-	r.Handler = blobs{singlePost{uploads{r.Handler, r.store}}, r}
+	r.Handler = blobs{singlePost{uploads{r.Handler, r.store}, r.store}, r}
 	return r, nil
 }
 

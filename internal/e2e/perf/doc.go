@@ -16,9 +16,8 @@
 //   - Memory of a command: of 43 MiB an empty main takes 42; 32 are pages of the program's file, which processes share.
 //   - First page of a README of 100 KB with 400 blocks of code and as many tables: 48 ms for the text, of which 15
 //     are the filter of the policy, 9 the parser, 7 new addresses of links; the rest is what the server does after its start.
-//   - Publishing into the built-in registry: 27 ms of processor a module are the server's, half of
-//     it in distribution's handlers, a sixth in fsync, which each tag and blob needs: 100 modules
-//     take 3.4 s of processor in both programs, 1.7 s at least on two processors.
+//   - Publishing into the built-in registry: of the server's processor time for a module a quarter
+//     is in distribution's handlers, a sixth in fsync, which each tag and blob needs.
 //   - A large module: 1.8 to 1.9 times one parse, which is half of it; a tenth each are the checks of its expressions,
 //     the collector and both archives, and 4 % its description.
 //   - Mirror: each zip is unpacked for its h1: hash, which a copy by digest does not need.

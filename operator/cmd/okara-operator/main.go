@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/buildinfo"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	_ "github.com/seed-141914ff/okara/internal/startup"
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
