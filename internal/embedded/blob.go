@@ -59,42 +59,35 @@ func (b blobs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer f.Close()
-	h := w.Header()
-	h.Set(versionHeader, "registry/2.0")
-	h.Set("Docker-Content-Digest", "sha256:"+match[2])
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("ETag", `"sha256:`+match[2]+`"`)
-	h.Set("Cache-Control", "max-age=31536000")
+	describeContent(w.Header(), "sha256:"+match[2], "application/octet-stream")
+	w.Header().Set("Cache-Control", "max-age=31536000")
 	http.ServeContent(w, r, "", time.Time{}, f)
 }
-
-const versionHeader = "Docker-Distribution-Api-Version"
 
 // manifestPath matches the path of a manifest, by tag or digest.
 var manifestPath = text.Pattern(`^/v2/([a-z0-9]+(?:(?:\.|_|__|-+|/)[a-z0-9]+)*)/manifests/([a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}|sha256:[0-9a-f]{64})$`)
 
-// serveManifest answers as the library for an OCI manifest that the client accepts and for a tag
-// that is not there, in a tenth of the time. false: the library answers.
+// serveManifest answers as the library for an OCI manifest that the client accepts, and for a tag
+// that is not there. false: the library answers.
 func (b blobs) serveManifest(w http.ResponseWriter, r *http.Request) bool {
 	match := manifestPath().FindStringSubmatch(r.URL.Path)
 	if match == nil || len(match[1]) > maxName || r.Header.Get("If-None-Match") != "" {
 		return false
 	}
-	name, reference := match[1], match[2]
-	dir := filepath.Join(repositoryDir(b.r.root, name), "_manifests")
-	h := w.Header()
-	if !strings.Contains(reference, ":") {
-		link, err := os.ReadFile(filepath.Join(dir, "tags", reference, "current", "link"))
+	dir := filepath.Join(repositoryDir(b.r.root, match[1]), "_manifests")
+	d := match[2]
+	if !strings.Contains(d, ":") {
+		link, err := os.ReadFile(filepath.Join(dir, "tags", d, "current", "link"))
 		if errors.Is(err, os.ErrNotExist) {
-			h.Set(versionHeader, "registry/2.0")
-			_ = errcode.ServeJSON(w, errcode.ErrorCodeManifestUnknown.WithDetail(distribution.ErrTagUnknown{Tag: reference})) // an error means that the client is gone
+			w.Header().Set(versionHeader, "registry/2.0")
+			_ = errcode.ServeJSON(w, errcode.ErrorCodeManifestUnknown.WithDetail(distribution.ErrTagUnknown{Tag: d})) // an error means that the client is gone
 			return true
 		}
-		reference = string(link)
+		d = string(link)
 	}
-	hex, ok := strings.CutPrefix(reference, "sha256:")
-	link, err := os.ReadFile(filepath.Join(dir, "revisions", "sha256", filepath.Base(hex), "link"))
-	if !ok || err != nil || string(link) != reference || len(hex) != 64 {
+	hex := filepath.Base(strings.TrimPrefix(d, "sha256:"))
+	link, err := os.ReadFile(filepath.Join(dir, "revisions", "sha256", hex, "link"))
+	if err != nil || string(link) != d || d != "sha256:"+hex {
 		return false
 	}
 	f, err := b.r.store.openBlob(r.Context(), hex, true)
@@ -102,25 +95,26 @@ func (b blobs) serveManifest(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	defer f.Close()
-	var has struct {
-		SchemaVersion int    `json:"schemaVersion"`
-		MediaType     string `json:"mediaType"`
-	}
 	body, err := io.ReadAll(f)
-	isOCI := err == nil && json.Unmarshal(body, &has) == nil && has.SchemaVersion == 2 && (has.MediaType == ocispec.MediaTypeImageManifest || has.MediaType == ocispec.MediaTypeImageIndex)
-	accepted := slices.ContainsFunc(strings.Split(strings.Join(r.Header["Accept"], ","), ","), func(t string) bool { return strings.TrimSpace(t) == has.MediaType })
-	if !isOCI || !accepted {
-		return false
-	}
-	h.Set(versionHeader, "registry/2.0")
-	h.Set("Docker-Content-Digest", reference)
-	h.Set("Content-Type", has.MediaType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("ETag", `"`+reference+`"`)
-	if r.Method == http.MethodGet {
+	var m ocispec.Index // or an image, which has these fields too
+	accepted := err == nil && json.Unmarshal(body, &m) == nil && m.SchemaVersion == 2 && (m.MediaType == ocispec.MediaTypeImageManifest || m.MediaType == ocispec.MediaTypeImageIndex) &&
+		slices.ContainsFunc(strings.Split(strings.Join(r.Header["Accept"], ","), ","), func(t string) bool { return strings.TrimSpace(t) == m.MediaType })
+	if accepted {
+		describeContent(w.Header(), d, m.MediaType)
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		_, _ = w.Write(body) // the client may have disconnected
 	}
-	return true
+	return accepted
+}
+
+const versionHeader = "Docker-Distribution-Api-Version"
+
+// describeContent sets the headers of content with a digest.
+func describeContent(h http.Header, digest, mediaType string) {
+	h.Set(versionHeader, "registry/2.0")
+	h.Set("Docker-Content-Digest", digest)
+	h.Set("Content-Type", mediaType)
+	h.Set("ETag", `"`+digest+`"`)
 }
 
 // change passes a request on, with what the store needs to know. A full disk changes the status.

@@ -42,7 +42,7 @@ var register = sync.OnceFunc(func() { factory.Register(driverName, storeFactory{
 type storeFactory struct{}
 
 func (storeFactory) Create(_ context.Context, parameters map[string]any) (driver.StorageDriver, error) {
-	s, ok := parameters["store"].(*store)
+	s, ok := parameters["store"].(driver.StorageDriver)
 	if !ok {
 		return nil, errors.New("no store")
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry/api/errcode"
 	"github.com/distribution/distribution/v3/registry/handlers"
-	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory"
+	"github.com/distribution/distribution/v3/registry/storage/driver"
+	"github.com/distribution/distribution/v3/registry/storage/driver/inmemory"
 	"github.com/gofrs/flock"
 	"github.com/sirupsen/logrus"
 )
@@ -60,23 +61,24 @@ func New(dir string, o Options) (*Registry, error) {
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	if root == "" {
-		storage["inmemory"] = configuration.Parameters{}
-	} else {
+	var files driver.StorageDriver = inmemory.New()
+	if root != "" {
 		if err := r.openFolder(o.Reserve); err != nil {
 			return nil, fmt.Errorf("open registry storage %s: %w", root, errors.Join(err, r.Close()))
 		}
-		storage[driverName] = configuration.Parameters{"store": r.store}
+		files = r.store
 	}
+	register()
+	storage[driverName] = configuration.Parameters{"store": files}
 	if r.Handler, err = startApp(storage); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	r.Handler = &ruled{Handler: r.Handler, rule: o.Rule, seed: maphash.MakeSeed()}
 	if root == "" {
-		r.Handler = singlePost{r.Handler, nil}
+		r.Handler = singlePost{r.Handler, files}
 		return r, nil
 	}
-	r.Handler = blobs{singlePost{uploads{r.Handler, r.store}, r.store}, r}
+	r.Handler = blobs{singlePost{uploads{r.Handler, r.store}, files}, r}
 	return r, nil
 }
 
@@ -85,7 +87,6 @@ func (r *Registry) openFolder(reserved int64) (err error) {
 	if r.lock, err = lockDir(r.root); err != nil {
 		return err
 	}
-	register()
 	r.store = newStore(r.root, newChecks(r.log))
 	n, err := r.store.removeDanglingTags(context.Background())
 	if n > 0 {

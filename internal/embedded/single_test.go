@@ -31,7 +31,7 @@ func TestSinglePost(t *testing.T) {
 		name, digest, body string
 		want               int
 	}{
-		{r.Name(), "sha256:x", "in one request", http.StatusBadRequest},
+		{r.Name(), "sha256:x", "in one request", http.StatusAccepted}, // a PUT follows
 		{r.Name(), d, "another text", http.StatusBadRequest},
 		{strings.Repeat("a", 256), d, "in one request", http.StatusBadRequest},
 		{"test/UPPER", d, "in one request", http.StatusNotFound},

@@ -72,7 +72,7 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	var push *push
 	var refused error
 	f.o.Embedded.ServeHTTP(rec, r.WithContext(embedded.WithTurn(r.Context(), func(mediaType string, manifest []byte, write func()) {
-		push = f.pushOf(grant, r, mediaType, manifest)
+		push = f.pushOf(grant, r)
 		if refused = push.checkLock(mediaType, manifest); refused == nil {
 			write()
 			push.recordChange(rec)

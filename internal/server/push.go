@@ -12,9 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -43,7 +40,6 @@ type push struct {
 	delete     bool
 	blob       bool         // what is deleted is one
 	manifest   oci.Manifest // before the change; zero: there was none, or it could not be read
-	sent       oci.Manifest // what is to be stored
 	caller     string
 	workspace  string   // name of the one that the tag is about; "": none
 	claim      string   // ID of the lock whose claim was there before; "": none
@@ -55,7 +51,7 @@ type push struct {
 }
 
 // pushOf returns the change that a request is about to make, nil if it makes none.
-func (f *Front) pushOf(g access.Grant, r *http.Request, mediaType string, manifest []byte) *push {
+func (f *Front) pushOf(g access.Grant, r *http.Request) *push {
 	if r.Method != http.MethodPut && r.Method != http.MethodDelete {
 		return nil
 	}
@@ -70,7 +66,6 @@ func (f *Front) pushOf(g access.Grant, r *http.Request, mediaType string, manife
 	p.blob = deletedBlob
 	p.it, p.known = f.o.Layout.Parse(p.repository)
 	p.caller = g.Identity()
-	p.sent = oci.Manifest{Descriptor: oci.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(manifest), Size: int64(len(manifest))}, Bytes: manifest}
 	if repo, err := f.o.Client.Repo(p.repository); err == nil {
 		p.repo = repo
 		if what == "manifests" {
@@ -142,9 +137,6 @@ func (p *push) storedManifest(c access.Change) (oci.Manifest, bool) {
 	}
 	if p.repo == nil || access.Outcome(c.Status) != access.Done {
 		return oci.Manifest{}, false
-	}
-	if p.sent.MediaType == ocispec.MediaTypeImageManifest && p.sent.Digest.String() == c.Digest {
-		return p.sent, true
 	}
 	m, err := p.repo.Fetch(p.ctx, c.Digest)
 	return m, err == nil
