@@ -48,7 +48,7 @@ func answerTo(h http.Handler, method, path string) *httptest.ResponseRecorder {
 // as many slots as remain free: half of them if it is alone, an equal share among many
 func TestBusy(t *testing.T) {
 	s := newTestServer(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
-	h := s.newRoutes()
+	h := s.addRoutes(s.kit.Mux())
 	b := blobName{Repository: "modules/net/vpc/aws", Hex: strings.Repeat("0", 64), File: "x.zip"}
 	s.views.own.catalog.Blobs.KeepSize(b.Repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: 1})
 	for _, test := range []struct {
@@ -98,7 +98,8 @@ func TestBusy(t *testing.T) {
 // TestInTime: answers come before clients give up.
 func TestInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newTestServer(t, &ocitest.Fault{Times: -1, Do: ocitest.Hang}).newRoutes()
+		s := newTestServer(t, &ocitest.Fault{Times: -1, Do: ocitest.Hang})
+		h := s.addRoutes(s.kit.Mux())
 		for _, path := range []string{
 			"/v1/modules/net/vpc/aws/versions", "/v1/modules/net/vpc/aws/1.0.0/download", "/v1/providers/acme/dns/versions",
 			"/v1/providers/acme/dns/1.0.0/download/linux/amd64", "/mirror/h.example/a/b/index.json", "/mirror/h.example/a/b/1.0.0.json", "/v1/modules",
@@ -137,7 +138,7 @@ func TestOpenInTime(t *testing.T) {
 				b := blobName{Repository: "modules/net/vpc/aws", Hex: fmt.Sprintf("%x", sha256.Sum256([]byte("xxxxx"))), File: "x.zip"}
 				s.views.own.catalog.Blobs.KeepSize(b.Repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: 5})
 				start := time.Now()
-				w := answerTo(s.newRoutes(), http.MethodGet, "/"+s.views.own.links.signedPath(b, s.views.own.links.linkExpiry()))
+				w := answerTo(s.addRoutes(s.kit.Mux()), http.MethodGet, "/"+s.views.own.links.signedPath(b, s.views.own.links.linkExpiry()))
 				if w.Code != test.want || !strings.Contains(w.Body.String(), test.body) {
 					t.Errorf("%d %s after %v, want %d", w.Code, w.Body, time.Since(start), test.want)
 				}

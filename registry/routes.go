@@ -13,9 +13,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// newRoutes registers all routes. HEAD works wherever GET does.
-func (s *server) newRoutes() http.Handler {
-	mux := s.kit.Mux()
+// AddRoutes adds all routes to the multiplexer of a server that has others too.
+func (h *Handler) AddRoutes(to *service.Mux) { h.s.addRoutes(to) }
+
+// addRoutes registers all routes. HEAD works wherever GET does.
+func (s *server) addRoutes(mux *service.Mux) http.Handler {
 	meta := func(pattern string, h service.Handler) { mux.Handle(pattern, s.wrapHandler(s.kit.Limit(h))) }
 	large := func(pattern string, h service.Handler) { mux.Handle(pattern, s.wrapHandler(h)) }
 	m := s.modules

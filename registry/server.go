@@ -119,7 +119,7 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{Handler: s.newRoutes(), s: s}, nil
+	return &Handler{Handler: s.addRoutes(s.kit.Mux()), s: s}, nil
 }
 
 func newServer(o Options) (*server, error) {

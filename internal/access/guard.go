@@ -254,6 +254,7 @@ func (g *Guard) allowRight(r *http.Request, p *activePolicy, right rights.Right)
 		return Grant{}, err
 	}
 	rule, ok := c.ruleFor(right)
+	public := ok && c.Mode == "anonymous"
 	if right.Action == rights.List {
 		rule = "what may be read"
 		ok = true
@@ -265,7 +266,7 @@ func (g *Guard) allowRight(r *http.Request, p *activePolicy, right rights.Right)
 	}
 	g.Record(r, Record{Caller: c, Right: right, Rule: rule, Detail: registryTarget(r)})
 	if ok {
-		public := slices.ContainsFunc(p.Anonymous, func(s rights.Scope) bool { return s.Allows(right) })
+		public = public || slices.ContainsFunc(p.Anonymous, func(s rights.Scope) bool { return s.Allows(right) })
 		return Grant{Caller: c, Public: public && c.Credential == nil, guard: g, r: r, right: right, rule: rule}.watch(), nil
 	}
 	if stray {

@@ -103,6 +103,9 @@ func New(o Options) (*Front, error) {
 		return nil, fmt.Errorf("registry: %w", err)
 	}
 	mux := f.kit.Mux()
+	if !o.Alone {
+		f.Protocols.AddRoutes(mux) // a second multiplexer would take a twentieth of a warm list
+	}
 	for _, s := range f.allServices() {
 		if s.handler != nil {
 			mux.Handle(s.route, s.handler)
@@ -284,11 +287,13 @@ func (f *Front) Finish(ctx context.Context) {
 	}
 }
 
+var noSniff = []string{"nosniff"} // of all answers
+
 // screenRequests precedes all routes. It refuses web pages' requests, and paths that the
 // multiplexer would redirect cleaned: no client sends those.
 func (f *Front) screenRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set(service.NoSniff, "nosniff")
+		w.Header()[service.NoSniff] = noSniff
 		if err := f.kit.Guard.Screen(r); err != nil {
 			f.handler(true, func(http.ResponseWriter, *http.Request) error { return err }).ServeHTTP(w, r)
 			return

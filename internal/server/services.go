@@ -42,7 +42,7 @@ func (f *Front) allServices() []serviceRoute {
 func (f *Front) protocolRoutes() []serviceRoute {
 	brokered := f.o.Login != nil && !f.o.Login.Direct
 	return []serviceRoute{
-		{"/", f.Protocols, registry.Discovery},
+		{"/", nil, registry.Discovery}, // its routes are there
 		{"GET /api/v1/search", f.limitedHandler(true, f.search), nil},
 		{"/mcp", f.limitedHandler(f.o.MCP, refuseStream), nil},
 		{"POST /mcp", f.limitedHandler(f.o.MCP, f.serveMCP), nil},
