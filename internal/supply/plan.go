@@ -289,15 +289,13 @@ func (s *Syncer) planEntry(ctx context.Context, it item, rec *Record) (p entryPl
 // wantedOffers returns the offers that constraint and limit select and retention keeps, highest
 // first, with versions removed from l, which the limit does not count. twice have another's number.
 func (it item) wantedOffers(offers []offer, l *depot.Listing, keep depot.Retention) (wanted []offer, twice []Difference) {
-	offers = slices.DeleteFunc(slices.Clone(offers), func(o offer) bool {
-		return len(it.Exact) == 0 && !it.Versions.Allows(o.version) && !it.isPinned(o.version)
-	})
+	offers = slices.DeleteFunc(slices.Clone(offers), func(o offer) bool { return !it.isWanted(o.version) })
 	offers, twice = it.withoutPairs(offers, l)
 	slices.SortFunc(offers, func(a, b offer) int { return b.version.Compare(a.version) })
 	offers = slices.CompactFunc(offers, func(a, b offer) bool { return a.version == b.version })
 	free := 0
 	offers = slices.DeleteFunc(offers, func(o offer) bool {
-		beyond := it.Limit > 0 && free >= it.Limit
+		beyond := it.Limit > 0 && free >= it.Limit && !it.isPinned(o.version)
 		if l.Taken(o.version) == nil {
 			free++
 		}

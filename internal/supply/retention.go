@@ -16,7 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// retention returns an entry's retention. A version that a later scan blocked does not count.
+// retention returns an entry's retention. A version that the entry does not want, or that a later
+// scan blocked, does not count.
 func (s *Syncer) retention(ctx context.Context, it item, rec *Record) depot.Retention {
 	blocked := map[string]bool{}
 	for version, known := range rec.Entries[it.key] {
@@ -30,8 +31,13 @@ func (s *Syncer) retention(ctx context.Context, it item, rec *Record) depot.Rete
 	return depot.Retention{
 		Keep:   it.Keep,
 		Pinned: func(v addr.Version) bool { return it.isPinned(v) || s.o.Used != nil && s.o.Used(it.key, v) || inUse(v) },
-		Usable: func(v addr.Version) bool { return !blocked[v.String()] },
+		Usable: func(v addr.Version) bool { return it.isWanted(v) && !blocked[v.String()] },
 	}
+}
+
+// isWanted reports whether an entry names a version, whatever its limit and retention.
+func (it item) isWanted(v addr.Version) bool {
+	return len(it.Exact) > 0 || it.Versions.Allows(v) || it.isPinned(v)
 }
 
 func (it item) isPinned(v addr.Version) bool { return slices.Contains(it.Pin, v.String()) }

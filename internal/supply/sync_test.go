@@ -312,6 +312,8 @@ func TestSyncSeesAMovedTagInTheRegistry(t *testing.T) {
 func TestSyncKeepsTheNewest(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0", "v1.3.0")
 	r.apply(moduleEntry(o, ""))
+	r.want(r.plan(strings.Replace(moduleEntry(o, "keep = 1"), "~> 1.0", "<= 1.1.0", 1)), "present 1.1.0", "prune 1.0.0") // 1.3.0 does not count
+	r.want(r.plan(moduleEntry(o, "limit = 1\npin = [\"1.0.0\"]")), "present 1.3.0", "present 1.0.0")
 	used := "1.1.0"
 	r.used = func(entry string, v addr.Version) bool { return entry == "module net/vpc/aws" && v.String() == used }
 	file := moduleEntry(o, "keep = 1\npin = [\"1.0.0\"]")

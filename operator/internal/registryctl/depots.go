@@ -127,6 +127,13 @@ func (r *depots) applyEntries(ctx context.Context, d *v1alpha1.Depot) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if d.Spec.Suspend && wrong == nil {
+		if !meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionReady) { // else it stays that, of the generation that ran
+			d.Status.ObservedGeneration = d.Generation
+			verdictOf(errSuspended).Say(r.events, d, &d.Status.Conditions)
+		}
+		return behind
+	}
 	v := sumDepot(d, list)
 	switch {
 	case wrong != nil && v.State == verdict.Ready:

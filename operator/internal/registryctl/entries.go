@@ -144,10 +144,7 @@ func (r *entries) sumUp(ctx context.Context, e *entry, before client.Object, err
 	}
 	switch {
 	case errors.Is(err, errSuspended) && meta.IsStatusConditionTrue(e.status.Conditions, v1alpha1.ConditionReady):
-		e.status.ObservedGeneration = e.GetGeneration()
-		for i := range e.status.Conditions { // it stays Ready, of the generation before
-			e.status.Conditions[i].ObservedGeneration = e.GetGeneration()
-		}
+		// It stays Ready, of the generation that ran, as Flux's objects do.
 	case err != nil:
 		e.sayVerdict(r.events, verdictOf(err))
 	}
@@ -264,7 +261,7 @@ func (r *entries) runEngine(ctx context.Context, e *entry, ns *metav1.PartialObj
 	case !hasMatch(plan):
 		e.sayVerdict(r.events, addOmitted(e.noMatchVerdict(), plan.Omitted(e.key)))
 	default:
-		e.sayVerdict(r.events, addOmitted(found.verdict(), plan.Omitted(e.key)))
+		e.sayVerdict(r.events, addOmitted(e.wantedVerdict(found, plan), plan.Omitted(e.key)))
 	}
 	return failed
 }

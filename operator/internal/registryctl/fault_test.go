@@ -196,26 +196,40 @@ func TestASlowOriginHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-// TestSuspendedModulesAreHeld suspends a Module and a Depot, which stay Ready, and then changes the
-// deletion policy, which must take effect. What never ran is not Ready.
+// TestSuspendedModulesAreHeld suspends a Module and a Depot, which stay Ready, of the generation that
+// ran, and then changes the deletion policy, which must take effect. What never ran is not Ready, and
+// a request stays unhandled.
 //
 // Shows: operator 8 | a suspended object keeps its deletion policy
 func TestSuspendedModulesAreHeld(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	m := s.module(s.ns, "m", nil)
 	s.says(m, true, v1alpha1.ReasonSynced)
-	s.change(m, func() { m.Spec.Suspend = true })
-	s.says(m, true, v1alpha1.ReasonSynced)
-	s.change(m, func() { m.Spec.DeletionPolicy = v1alpha1.DeletionYank })
+	s.change(m, func() {
+		m.Spec.Suspend, m.Spec.DeletionPolicy, m.Spec.Pin = true, v1alpha1.DeletionYank, []string{"9.9.9"}
+	})
 	s.until("held", func() (bool, any) { s.read(m); return len(m.Finalizers) > 0, m })
-	s.says(m, true, v1alpha1.ReasonSynced)
 	never := s.module(s.ns, "never", func(m *v1alpha1.Module) { m.Spec.Address, m.Spec.Suspend = s.ns+"/never/aws", true })
 	s.says(never, false, v1alpha1.ReasonSuspended)
 	d := &v1alpha1.Depot{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "d"}, Spec: v1alpha1.DepotSpec{Modules: []v1alpha1.ModuleEntry{{Address: s.ns + "/kept/aws", Source: s.source()}}}}
 	must.Succeed(t, s.Create(t.Context(), d))
 	s.says(d, true, v1alpha1.ReasonSynced)
-	s.change(d, func() { d.Spec.Suspend = true })
-	s.says(d, true, v1alpha1.ReasonSynced)
+	s.change(d, func() {
+		d.Spec.Suspend = true
+		metav1.SetMetaDataAnnotation(&d.ObjectMeta, v1alpha1.AnnotationRequest, "now")
+	})
+	kept := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: s.ns + ".kept.aws"}}
+	s.until("its entry is suspended", func() (bool, any) { s.read(kept); return kept.Spec.Suspend, kept })
+	d2 := &v1alpha1.Depot{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "d2"}, Spec: v1alpha1.DepotSpec{Suspend: true}}
+	must.Succeed(t, s.Create(t.Context(), d2))
+	s.says(d2, false, v1alpha1.ReasonSuspended)
+	for _, o := range []client.Object{m, kept, d} {
+		s.read(o)
+		list, generation := conditions(o)
+		if c := meta.FindStatusCondition(list, v1alpha1.ConditionReady); c.Status != metav1.ConditionTrue || generation != 1 || c.ObservedGeneration != 1 || d.Status.LastHandledRequest != "" {
+			t.Errorf("%s is suspended: %d, %+v", o.GetName(), generation, c)
+		}
+	}
 	must.Succeed(t, s.Delete(t.Context(), m))
 	s.gone(m)
 	if s.yanked("1.0.0") == nil {

@@ -138,6 +138,30 @@ func (e *entry) noMatchVerdict() verdict.Verdict {
 	return verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonVersionMissing, Message: what}
 }
 
+// wantedVerdict is the verdict on a run without failure whose plan found versions: a pin must be in the
+// registry, and what was removed from it is not published again.
+func (e *entry) wantedVerdict(f *found, p *supply.Plan) verdict.Verdict {
+	var gone []string
+	for _, s := range p.Steps {
+		if s.Action == supply.ActionGone {
+			gone = append(gone, s.Version)
+		}
+	}
+	for _, pin := range e.spec.Pin {
+		switch {
+		case slices.Contains(gone, pin):
+			return verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonVersionMissing, Message: fmt.Sprintf("pin %s was removed from the registry: a Version of it with state: Active brings it back", pin)}
+		case !slices.ContainsFunc(p.Steps, func(s supply.Step) bool { return s.Version == pin }) && !slices.ContainsFunc(f.listing.Versions, func(v addr.Version) bool { return v.String() == pin }):
+			return verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonVersionMissing, Message: fmt.Sprintf("pin %s is not at the origin", pin)}
+		}
+	}
+	v := f.verdict()
+	if len(gone) > 0 {
+		v.Message += fmt.Sprintf("; removed versions are not published again unless a Version of them has state: Active: %s", text.Clip(strings.Join(gone, ", "), maxNote))
+	}
+	return v
+}
+
 // hasMatch reports whether a run found a version that its entry wants.
 func hasMatch(p *supply.Plan) bool {
 	return slices.ContainsFunc(p.Steps, func(s supply.Step) bool { return s.Action != supply.ActionPrune })

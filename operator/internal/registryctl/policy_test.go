@@ -107,6 +107,22 @@ func TestPruneKeepsPins(t *testing.T) {
 	}) {
 		t.Errorf("there is a Version of what was pruned: %+v", all)
 	}
+	// What was removed is not published again, and pins have to be there.
+	s.change(m, func() { m.Spec.Keep = nil })
+	if message := s.says(m, true, v1alpha1.ReasonSynced); !strings.HasSuffix(message, "; removed versions are not published again unless a Version of them has state: Active: 1.1.0") {
+		t.Error(message)
+	}
+	for pin, want := range map[string]string{
+		"9.9.9": "pin 9.9.9 is not at the origin", "1.1.0": "pin 1.1.0 was removed from the registry: a Version of it with state: Active brings it back",
+	} {
+		s.change(m, func() { m.Spec.Pin = []string{"1.0.0", pin} })
+		must.Equal(t, pin, s.says(m, false, v1alpha1.ReasonVersionMissing), want)
+	}
+	back := &v1alpha1.Version{Spec: v1alpha1.VersionSpec{Target: &v1alpha1.Target{Kind: "Module", Name: "m"}, Version: "1.1.0", State: v1alpha1.ListActive}}
+	back.Namespace, back.Name = s.ns, "back"
+	must.Succeed(t, s.Create(t.Context(), back))
+	s.change(m, func() { m.Spec.Pin = []string{"1.1.0"} })
+	s.says(m, true, v1alpha1.ReasonSynced)
 }
 
 func join(versions []addr.Version) string {
