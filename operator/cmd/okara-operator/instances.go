@@ -259,6 +259,9 @@ func (f *flags) startInstances(mgr ctrl.Manager, r runsOf, clock *instancectl.Cl
 		Settings: settings, Clock: clock, Operator: f.namespace, Modules: instancerun.Modules{Catalog: r.list}, Tool: f.runs.tool,
 		Charts:   instancerun.Charts{Flux: options.Flux, Registry: r.host, PlainHTTP: f.site.plainHTTP},
 		Executor: instancerun.New(options),
+		Installed: func(o *v1alpha1.Template) error {
+			return fluxexec.CheckInstalled(mgr.GetRESTMapper(), o.Spec.Executor == v1alpha1.ExecutorHelm, o.Spec.Approval.Mode == v1alpha1.ApprovalPlan, options.Gate)
+		},
 	})
 }
 
@@ -307,5 +310,6 @@ func (f *flags) startKinds(mgr ctrl.Manager, r runsOf, log *slog.Logger) error {
 	}
 	return kindctl.Setup(mgr, kindctl.Options{
 		Client: r.direct, Modules: kindctl.Registry{Catalog: r.list, Client: r.client}, Objects: objects, Namespace: f.namespace, Tool: f.runs.tool,
+		Gate: f.gate.webhook(f.namespace),
 	})
 }

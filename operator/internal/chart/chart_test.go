@@ -149,6 +149,22 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// TestRunsStayOn refuses values without runs while a cluster has Instances, unless they consent.
+//
+// Shows: operator 17
+func TestRunsStayOn(t *testing.T) {
+	o := options(t, "few.values.yaml")
+	o.Cluster, o.APIs = cluster.Admin(t), []string{"okara.dev/v1alpha1"}
+	rig.Install(t, o.Cluster)
+	kind := must.Get(chart.Parse("{apiVersion: okara.dev/v1alpha1, kind: Instance, metadata: {name: stays, namespace: default}, spec: {template: sandbox/vpc}}"))(t)
+	install(t, kind)
+	if _, err := chart.Render(o); err == nil || !strings.Contains(err.Error(), "kind Instance, and nothing would run or destroy it") {
+		t.Error(err)
+	}
+	o.Values["runs"] = map[string]any{"stop": true}
+	must.Get(chart.Render(o))(t)
+}
+
 // createPod creates the pod that the Deployment controller would create.
 func createPod(t *testing.T, set *kubernetes.Clientset, deployment *unstructured.Unstructured) {
 	t.Helper()

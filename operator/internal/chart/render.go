@@ -28,7 +28,8 @@ type Options struct {
 	Dir       string // of the chart
 	Namespace string
 	Values    map[string]any
-	APIs      []string // API versions of the cluster besides those of Kubernetes, as GROUP/VERSION
+	APIs      []string     // API versions of the cluster besides those of Kubernetes, as GROUP/VERSION
+	Cluster   *rest.Config // whose objects templates look up; nil: they find none
 }
 
 // Render returns the rendered text of each template that yields objects, keyed by the
@@ -44,7 +45,12 @@ func Render(o Options) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	texts, err := engine.Engine{Strict: true}.Render(c, values)
+	var e engine.Engine
+	if o.Cluster != nil {
+		e = engine.New(o.Cluster)
+	}
+	e.Strict = true
+	texts, err := e.Render(c, values)
 	if err != nil {
 		return nil, err
 	}

@@ -7,12 +7,31 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
+
+// TestCheckInstalled names what a cluster lacks for a run.
+func TestCheckInstalled(t *testing.T) {
+	all := meta.NewDefaultRESTMapper([]schema.GroupVersion{fluxexec.Terraforms().GroupVersion()})
+	all.Add(fluxexec.Terraforms(), meta.RESTScopeNamespace)
+	for _, c := range []struct {
+		helm, approved bool
+		gate, want     string
+	}{{want: ""}, {helm: true, want: "no CRD helmreleases"}, {approved: true, want: "approval of plans requires the plan gate"}, {approved: true, gate: "https://gate"}} {
+		if err := fluxexec.CheckInstalled(all, c.helm, c.approved, c.gate); (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	if err := fluxexec.CheckInstalled(meta.NewDefaultRESTMapper(nil), false, false, ""); err == nil || !strings.HasPrefix(err.Error(), "no CRD terraforms") {
+		t.Error(err)
+	}
+}
 
 // TestObserve reads statuses in the form of tofu-controller.
 //

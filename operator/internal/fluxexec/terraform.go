@@ -11,15 +11,19 @@ import (
 	"slices"
 	"strings"
 
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // maxLeaves bounds an annotation, in bytes.
@@ -30,6 +34,23 @@ const terraformVersion, terraformKind = "infra.contrib.fluxcd.io/v1alpha2", "Ter
 // Terraforms returns the kind of the objects that run modules.
 func Terraforms() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(terraformVersion, terraformKind)
+}
+
+// CheckInstalled returns a [*verdict.Problem] if the cluster lacks the kind that runs modules, or charts
+// with helm, or if there is no gate for plans that have to be approved.
+func CheckInstalled(mapper meta.RESTMapper, helm, approved bool, gate string) error {
+	kind, what := Terraforms().GroupKind(), "terraforms.infra.contrib.fluxcd.io: install tofu-controller 0.16 or newer"
+	if helm {
+		kind, what = schema.GroupKind{Group: helmv2.GroupVersion.Group, Kind: helmv2.HelmReleaseKind}, "helmreleases.helm.toolkit.fluxcd.io: install helm-controller"
+	}
+	_, err := mapper.RESTMapping(kind)
+	switch {
+	case meta.IsNoMatchError(err):
+		return &verdict.Problem{Reason: v1alpha1.ReasonExecutorMissing, Message: "no CRD " + what, Retry: true}
+	case err == nil && approved && gate == "":
+		return &verdict.Problem{Reason: PlanGateMissing, Message: "approval of plans requires the plan gate: an administrator can set it with --plan-gate-address, or operator.planGate.secret of the chart", Retry: true}
+	}
+	return err
 }
 
 func (s Spec) workInfo() about {

@@ -17,7 +17,7 @@ import (
 // FoundChart is the result of resolving any chart.
 type FoundChart struct {
 	Version, Digest string
-	Err             error
+	Err, Lacks      error
 }
 
 // Resolve returns it for each Template.
@@ -30,7 +30,7 @@ func (f FoundChart) Resolve(_ context.Context, o *v1alpha1.Template) (template.S
 // ResolvedChart runs the controller of Templates on a Template of a chart.
 func ResolvedChart(t *testing.T, c client.Client, o *v1alpha1.Template, found FoundChart) reconcile.Result {
 	t.Helper()
-	r := &resolver{Client: c, live: c, Options: Options{Settings: Settings{Namespace: o.Namespace}, Charts: found}}
+	r := &resolver{Client: c, live: c, Options: Options{Settings: Settings{Namespace: o.Namespace}, Charts: found, Installed: func(*v1alpha1.Template) error { return found.Lacks }}}
 	again := must.Get(r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}))(t)
 	must.Succeed(t, c.Get(t.Context(), client.ObjectKeyFromObject(o), o))
 	return again

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // chartTemplate creates a Template of a chart that is not resolved yet.
@@ -64,6 +65,11 @@ func TestChart(t *testing.T) {
 	}
 	missing := instancectl.FoundChart{Err: &fluxobj.MissingError{Kind: schema.GroupKind{Group: "source.toolkit.fluxcd.io", Kind: "GitRepository"}}}
 	if instancectl.ResolvedChart(t, s.client, o, missing); ready().Reason != v1alpha1.ReasonExecutorMissing {
+		t.Errorf("%+v", o.Status)
+	}
+	lacks := foundOne
+	lacks.Lacks = &verdict.Problem{Reason: v1alpha1.ReasonExecutorMissing, Message: "no CRD", Retry: true}
+	if instancectl.ResolvedChart(t, s.client, o, lacks); ready().Reason != v1alpha1.ReasonExecutorMissing {
 		t.Errorf("%+v", o.Status)
 	}
 	instancectl.ResolvedChart(t, s.client, o, foundOne)

@@ -38,11 +38,13 @@ const (
 // Options configure a [Controller].
 type Options struct {
 	Settings
-	Executor    run.ClusterExecutor
-	Operator    string // namespace of the operator, which holds the records
-	Modules     Modules
-	Charts      Charts
-	Tool        string // of tofu-controller's runner: opentofu, terraform, or "": not known
+	Executor run.ClusterExecutor
+	Operator string // namespace of the operator, which holds the records
+	Modules  Modules
+	Charts   Charts
+	Tool     string // of tofu-controller's runner: opentofu, terraform, or "": not known
+	// Installed returns an error if the cluster lacks what a Template needs; nil: no check.
+	Installed   func(*v1alpha1.Template) error
 	Clock       *Clock
 	Concurrency int           // attempts at once; 0: 20
 	Observe     time.Duration // how often running attempts are checked; 0: 2 s

@@ -85,7 +85,7 @@ func (r *resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	next := o.DeepCopy()
 	wrong := r.resolve(ctx, next)
 	if _, older := errors.AsType[behind](wrong); wrong == nil || older {
-		wrong = cmp.Or(r.checkCredentials(ctx, next), wrong)
+		wrong = cmp.Or(r.checkCredentials(ctx, next), r.checkInstalled(next), wrong)
 	}
 	if ctx.Err() != nil {
 		return reconcile.Result{}, ctx.Err()
@@ -142,6 +142,13 @@ func (r *resolver) resolve(ctx context.Context, o *v1alpha1.Template) error {
 		versions = append(versions, source)
 	}
 	return cmp.Or(r.fillStatus(o, t, source, versions, module), wrong)
+}
+
+func (r *resolver) checkInstalled(o *v1alpha1.Template) error {
+	if r.Installed == nil {
+		return nil
+	}
+	return r.Installed(o)
 }
 
 // checkCredentials checks that the Secrets which a Template names exist and allow it.

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 	"github.com/seed-141914ff/okara/operator/internal/records"
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
@@ -44,6 +45,7 @@ type Options struct {
 	Objects   Objects
 	Tool      string // of tofu-controller's own runner: opentofu, terraform, or "": not known
 	Namespace string // of the operator, for the revisions that objects have
+	Gate      string // where tofu-controller shows plans; "": plans cannot be approved
 	// Every is the time between two checks of the registry; 0: a minute.
 	Every time.Duration
 }
@@ -168,5 +170,5 @@ func (d *definitions) establishKind(ctx context.Context, def *v1alpha1.ModuleKin
 	case wrong != nil:
 		return wrong
 	}
-	return cmp.Or(stopped, d.kinds.checkExecutor())
+	return cmp.Or(stopped, fluxexec.CheckInstalled(d.kinds.mapper, false, def.Spec.Run.Approval.Mode == v1alpha1.ApprovalPlan, d.Gate))
 }

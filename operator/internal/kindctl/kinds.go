@@ -26,7 +26,6 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 	"github.com/seed-141914ff/okara/operator/internal/records"
-	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 const (
@@ -82,15 +81,6 @@ func isClosed(c <-chan struct{}) bool {
 	default:
 		return false
 	}
-}
-
-// checkExecutor returns an error unless tofu-controller is installed.
-func (s *kinds) checkExecutor() error {
-	_, err := s.mapper.RESTMapping(fluxexec.Terraforms().GroupKind())
-	if meta.IsNoMatchError(err) {
-		return &verdict.Problem{Reason: v1alpha1.ReasonExecutorMissing, Message: "no CRD terraforms.infra.contrib.fluxcd.io: install tofu-controller 0.16 or newer", Retry: true}
-	}
-	return err
 }
 
 // startWatch watches the objects of a definition whose CRD is served, if it does not yet.

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -371,5 +372,9 @@ func TestExecutorMissing(t *testing.T) {
 	s.create(s.object("Wait", "one", "10.0.0.0/16"))
 	rig.InstallFlux(t, s.admin)
 	s.ready(def)
+	s.read(def)
+	def.Spec.Run.Approval.Mode = v1alpha1.ApprovalPlan
+	must.Succeed(t, s.Update(t.Context(), def))
+	s.says(def, metav1.ConditionFalse, fluxexec.PlanGateMissing)
 	s.remove(def)
 }

@@ -148,12 +148,9 @@ func (s *site) block(t *testing.T, page, language string, how []string, text str
 // beforeOperate provides the chart and the last installed values.
 func (s *site) beforeOperate(t *testing.T) {
 	s.link(t, "kubernetes-operate.md")
-	var all []byte
 	for _, name := range []string{"values.yaml", "runs.yaml"} {
-		b := must.Get(os.ReadFile(s.path("portal-kubernetes.md", name)))(t)
-		all = append(all, b...)
+		s.write(string(must.Get(os.ReadFile(s.path("portal-kubernetes.md", name)))(t)), "kubernetes-operate.md", name)
 	}
-	s.write(string(all), "kubernetes-operate.md", "values.yaml")
 }
 
 func (s *site) link(t *testing.T, page string) {
