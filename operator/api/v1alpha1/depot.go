@@ -87,6 +87,10 @@ type DepotStatus struct {
 	// +kubebuilder:validation:MaxLength=256
 	LastHandledRequest string `json:"lastHandledRequest,omitempty"`
 
+	// Last value of Flux's annotation reconcile.fluxcd.io/requestedAt that led to a run.
+	// +kubebuilder:validation:MaxLength=256
+	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
+
 	// Number of Modules.
 	Modules int32 `json:"modules,omitempty"`
 

@@ -162,6 +162,10 @@ type RunStatus struct {
 	// Last value of the annotation okara.dev/requestedAt that led to a run.
 	// +kubebuilder:validation:MaxLength=256
 	LastHandledRequest string `json:"lastHandledRequest,omitempty"`
+
+	// Last value of Flux's annotation reconcile.fluxcd.io/requestedAt that led to a run.
+	// +kubebuilder:validation:MaxLength=256
+	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
 }
 
 // EntryStatus is the result of the last run of a Module or Provider.

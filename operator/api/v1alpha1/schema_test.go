@@ -58,7 +58,7 @@ func TestObjects(t *testing.T) {
 func fill(s *v1alpha1.EntryStatus) {
 	*s = v1alpha1.EntryStatus{
 		RunStatus: v1alpha1.RunStatus{
-			ObservedGeneration: 1, LastHandledRequest: "now",
+			ObservedGeneration: 1, LastHandledRequest: "now", LastHandledReconcileAt: "now",
 			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSynced, LastTransitionTime: metav1.Now()}},
 		},
 		Latest: "1.0.0", Published: 1, Truncated: true,

@@ -41,7 +41,7 @@ func problemOf(err error) (*verdict.Problem, bool) {
 // writeConditions writes conditions, and returns when to go on; reported: they explain the error.
 func (d *definitions) writeConditions(def *v1alpha1.ModuleKind, wrong error) (after time.Duration, reported bool) {
 	def.Status.ObservedGeneration = def.Generation
-	def.Status.LastHandledRequest = verdict.RequestOf(def)
+	def.Status.LastHandledRequest, def.Status.LastHandledReconcileAt = verdict.RequestsOf(def)
 	established := metav1.Condition{Type: v1alpha1.ConditionEstablished, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonEstablished, Message: "the API server serves the kind", ObservedGeneration: def.Generation}
 	if d.kinds.kindOfDefinition(def.Name) == nil {
 		established.Status = metav1.ConditionFalse

@@ -83,9 +83,9 @@ func destroyAgain(ctx context.Context, x *object, now fluxexec.Status) error {
 	}
 	asked := verdict.RequestOf(x.o)
 	at, err := time.Parse(time.RFC3339, d.FailedAt)
-	if err != nil || x.Now().Sub(at) >= nextDestroy || asked != "" && asked != x.status.LastHandledRequest {
+	if err != nil || x.Now().Sub(at) >= nextDestroy || asked != "" && asked != x.status.handledRequest() {
 		x.status.Destroy = &destroyStatus{FailedAt: d.FailedAt}
-		x.status.LastHandledRequest = cmp.Or(asked, x.status.LastHandledRequest)
+		x.status.noteRequests(x.o)
 		x.status.Phase = phaseDestroying
 		return nil
 	}

@@ -174,9 +174,7 @@ func (x *object) reconcileRun(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if asked := verdict.RequestOf(x.o); asked != "" {
-		x.status.LastHandledRequest = asked
-	}
+	x.status.noteRequests(x.o)
 	if err := x.decide(ctx, &now.Status, sum); err != nil {
 		return 0, err
 	}

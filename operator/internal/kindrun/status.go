@@ -38,23 +38,35 @@ const (
 
 // status has the fields that this package writes; others stay.
 type status struct {
-	ObservedGeneration  int64                      `json:"observedGeneration,omitempty"`
-	LastHandledRequest  string                     `json:"lastHandledRequest,omitempty"`
-	Conditions          []metav1.Condition         `json:"conditions,omitempty"`
-	Phase               string                     `json:"phase,omitempty"`
-	Namespace           string                     `json:"namespace,omitempty"`
-	LastAppliedRevision string                     `json:"lastAppliedRevision,omitempty"`
-	LastPlannedRevision string                     `json:"lastPlannedRevision,omitempty"`
-	Applied             string                     `json:"applied,omitempty"` // [Wanted.sum] of what was applied last
-	PendingApproval     bool                       `json:"pendingApproval"`
-	Plan                *planStatus                `json:"plan,omitempty"`
-	Replanned           string                     `json:"replanned,omitempty"` // when a plan that was too old was made again, RFC 3339
-	Destroy             *destroyStatus             `json:"destroy,omitempty"`
-	Outputs             []string                   `json:"outputs,omitempty"`
-	OutputValues        map[string]json.RawMessage `json:"outputValues,omitempty"`
-	OutputsSecret       string                     `json:"outputsSecret,omitempty"`
+	ObservedGeneration     int64                      `json:"observedGeneration,omitempty"`
+	LastHandledRequest     string                     `json:"lastHandledRequest,omitempty"`
+	LastHandledReconcileAt string                     `json:"lastHandledReconcileAt,omitempty"`
+	Conditions             []metav1.Condition         `json:"conditions,omitempty"`
+	Phase                  string                     `json:"phase,omitempty"`
+	Namespace              string                     `json:"namespace,omitempty"`
+	LastAppliedRevision    string                     `json:"lastAppliedRevision,omitempty"`
+	LastPlannedRevision    string                     `json:"lastPlannedRevision,omitempty"`
+	Applied                string                     `json:"applied,omitempty"` // [Wanted.sum] of what was applied last
+	PendingApproval        bool                       `json:"pendingApproval"`
+	Plan                   *planStatus                `json:"plan,omitempty"`
+	Replanned              string                     `json:"replanned,omitempty"` // when a plan that was too old was made again, RFC 3339
+	Destroy                *destroyStatus             `json:"destroy,omitempty"`
+	Outputs                []string                   `json:"outputs,omitempty"`
+	OutputValues           map[string]json.RawMessage `json:"outputValues,omitempty"`
+	OutputsSecret          string                     `json:"outputsSecret,omitempty"`
 
 	Verdict verdict.Verdict `json:"-"` // what the conditions say
+}
+
+// handledRequest is what verdict.RequestOf returned when the last request was handled.
+func (s *status) handledRequest() string {
+	return verdict.JoinRequests(s.LastHandledRequest, s.LastHandledReconcileAt)
+}
+
+func (s *status) noteRequests(o metav1.Object) {
+	own, flux := verdict.RequestsOf(o)
+	s.LastHandledRequest = cmp.Or(own, s.LastHandledRequest)
+	s.LastHandledReconcileAt = cmp.Or(flux, s.LastHandledReconcileAt)
 }
 
 type planStatus struct {

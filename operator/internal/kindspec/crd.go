@@ -109,10 +109,11 @@ func statusSchema() apiextensions.JSONSchemaProps {
 	conditions.XListType = new("map")
 	conditions.XListMapKeys = []string{"type"}
 	status := objectProps("Status of the object.", map[string]apiextensions.JSONSchemaProps{
-		"observedGeneration": {Type: "integer", Format: "int64", Description: "Generation that this status describes."},
-		"lastHandledRequest": textProps(256, "Last value of the annotation "+v1alpha1.AnnotationRequest+" that led to a run."),
-		"conditions":         conditions,
-		"phase":              textProps(64, "Requested, Planned, Provisioning, Updating, Ready, Failed, Destroying, DestroyFailed or Rejected: summary of the conditions in one word. Ready only while the condition Ready is true, Failed only while Stalled is true."),
+		"observedGeneration":     {Type: "integer", Format: "int64", Description: "Generation that this status describes."},
+		"lastHandledRequest":     textProps(256, "Last value of the annotation "+v1alpha1.AnnotationRequest+" that led to a run."),
+		"lastHandledReconcileAt": textProps(256, "Last value of Flux's annotation reconcile.fluxcd.io/requestedAt that led to a run."),
+		"conditions":             conditions,
+		"phase":                  textProps(64, "Requested, Planned, Provisioning, Updating, Ready, Failed, Destroying, DestroyFailed or Rejected: summary of the conditions in one word. Ready only while the condition Ready is true, Failed only while Stalled is true."),
 		"module": objectProps("The version that runs.", map[string]apiextensions.JSONSchemaProps{
 			"version": textProps(128, ""), "digest": textProps(128, ""),
 		}),

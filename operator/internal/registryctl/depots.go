@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -184,8 +185,10 @@ func childMeta(d *v1alpha1.Depot, address string) metav1.ObjectMeta {
 		Namespace: d.Namespace, Name: objectName(strings.ReplaceAll(address, "/", ".")),
 		Labels: map[string]string{v1alpha1.LabelManaged: "", v1alpha1.LabelDepot: d.Name, v1alpha1.LabelUID: string(d.UID)},
 	}
-	if request := verdict.RequestOf(d); request != "" {
-		m.Annotations = map[string]string{v1alpha1.AnnotationRequest: request}
+	for _, key := range []string{v1alpha1.AnnotationRequest, fluxmeta.ReconcileRequestAnnotation} {
+		if request := d.Annotations[key]; request != "" {
+			metav1.SetMetaDataAnnotation(&m, key, request)
+		}
 	}
 	return m
 }
@@ -326,7 +329,7 @@ func (r *depots) remove(ctx context.Context, d *v1alpha1.Depot) error {
 func sumDepot(d *v1alpha1.Depot, list []v1alpha1.DepotEntry) verdict.Verdict {
 	s := &d.Status
 	s.ObservedGeneration = d.Generation
-	s.LastHandledRequest = verdict.RequestOf(d)
+	s.LastHandledRequest, s.LastHandledReconcileAt = verdict.RequestsOf(d)
 	s.Modules = int32(len(d.Spec.Modules))
 	s.Providers = int32(len(d.Spec.Providers))
 	s.Failed = 0

@@ -112,7 +112,7 @@ func (r *entries) takeSlot(_ context.Context, e *entry) error {
 	if wait := r.past.tooSoon(e, r.Now()); wait > 0 {
 		return &soonError{wait}
 	}
-	if pause := r.runs.pause(e.limitKey(), r.Now()); pause > 0 && e.requestedRun() == e.status.LastHandledRequest {
+	if pause := r.runs.pause(e.limitKey(), r.Now()); pause > 0 && e.requestedRun() == e.handledRun() {
 		return &limitError{pause}
 	}
 	name := client.ObjectKeyFromObject(e)
@@ -210,7 +210,7 @@ func (r *entries) sync(ctx context.Context, e *entry) error {
 	e.ran = true
 	e.began = r.Now()
 	err := problemOf(r.runEngine(ctx, e, e.namespace))
-	e.status.LastHandledRequest = e.requestedRun()
+	e.status.LastHandledRequest, e.status.LastHandledReconcileAt = verdict.RequestsOf(e)
 	return err
 }
 
@@ -270,7 +270,7 @@ func (r *entries) runEngine(ctx context.Context, e *entry, ns *metav1.PartialObj
 // anew; missed ones are spread over the interval, or an hour. An entry for which there is work to do has its turn.
 func (r *entries) awaitTurn(ctx context.Context, e *entry) error {
 	if !meta.IsStatusConditionTrue(e.status.Conditions, v1alpha1.ConditionReady) || e.status.ObservedGeneration != e.GetGeneration() ||
-		e.requestedRun() != e.status.LastHandledRequest || !r.past.begin(e) {
+		e.requestedRun() != e.handledRun() || !r.past.begin(e) {
 		return nil
 	}
 	versions, err := listVersions(ctx, r, client.ObjectKeyFromObject(e))

@@ -191,6 +191,10 @@ func (e *entry) limitKey() string {
 // requestedRun is the value of the annotation by which a user requests a run.
 func (e *entry) requestedRun() string { return verdict.RequestOf(e) }
 
+func (e *entry) handledRun() string {
+	return verdict.JoinRequests(e.status.LastHandledRequest, e.status.LastHandledReconcileAt)
+}
+
 const addressIndex = "okara.dev/address"
 
 const targetIndex = "okara.dev/target"

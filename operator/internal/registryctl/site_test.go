@@ -295,10 +295,13 @@ func (s *site) again(m *v1alpha1.Module) {
 	s.clock.Add(int64(time.Minute))
 	s.asked++
 	request := fmt.Sprint(s.asked)
-	s.change(m, func() { metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1alpha1.AnnotationRequest, request) })
+	s.change(m, func() {
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1alpha1.AnnotationRequest, request)
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, "reconcile.fluxcd.io/requestedAt", "flux")
+	})
 	s.until("run", func() (bool, any) {
 		s.read(m)
-		return m.Status.LastHandledRequest == request, m.Status
+		return m.Status.LastHandledRequest == request && m.Status.LastHandledReconcileAt == "flux", m.Status
 	})
 }
 

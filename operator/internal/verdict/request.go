@@ -17,13 +17,19 @@ import (
 // from being written.
 const maxRequest = 256
 
-// RequestOf returns what requests a run: [v1alpha1.AnnotationRequest] and Flux's; a long one by
-// digest.
-func RequestOf(o metav1.Object) string {
-	asked := o.GetAnnotations()[v1alpha1.AnnotationRequest]
-	if flux := o.GetAnnotations()[meta.ReconcileRequestAnnotation]; flux != "" {
-		asked = strings.TrimSpace(asked + " " + flux)
-	}
+// RequestOf returns what requests a run: [v1alpha1.AnnotationRequest] and Flux's.
+func RequestOf(o metav1.Object) string { return JoinRequests(RequestsOf(o)) }
+
+// RequestsOf returns the values of [v1alpha1.AnnotationRequest] and of Flux's annotation as statuses
+// have them, each in a field that whoever set it can wait for; a long one by digest.
+func RequestsOf(o metav1.Object) (own, flux string) {
+	return clipRequest(o.GetAnnotations()[v1alpha1.AnnotationRequest]), clipRequest(o.GetAnnotations()[meta.ReconcileRequestAnnotation])
+}
+
+// JoinRequests is [RequestOf] of what a status has.
+func JoinRequests(own, flux string) string { return strings.TrimSpace(own + " " + flux) }
+
+func clipRequest(asked string) string {
 	if len(asked) <= maxRequest {
 		return asked
 	}
