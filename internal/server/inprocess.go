@@ -103,12 +103,12 @@ func (w *pipeWriter) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// maxPerHost bounds concurrent requests to the registry that move no blob; downloads delay none.
-const maxPerHost = 64
+// maxRequests bounds concurrent requests to the registry that move no blob; downloads delay none.
+const maxRequests = 64
 
-// newLimited bounds requests by maxPerHost. Others wait until one ends, or their context does.
+// newLimited bounds requests by maxRequests. Others wait until one ends, or their context does.
 func newLimited(base http.RoundTripper) http.RoundTripper {
-	return &limited{base, make(chan struct{}, maxPerHost)}
+	return &limited{base, make(chan struct{}, maxRequests)}
 }
 
 type limited struct {
@@ -128,7 +128,7 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {
 			_ = r.Body.Close() // the contract of RoundTrip requires it
 		}
-		return nil, fmt.Errorf("wait for one of %d requests to end: %w", maxPerHost, r.Context().Err())
+		return nil, fmt.Errorf("wait for one of %d requests to end: %w", maxRequests, r.Context().Err())
 	}
 	free := sync.OnceFunc(func() { <-l.slots })
 	resp, err := l.base.RoundTrip(r)

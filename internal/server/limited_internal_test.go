@@ -57,10 +57,10 @@ func TestLimited(t *testing.T) {
 				})
 			}
 		}
-		start(maxPerHost+10, "http://a.example/v2/x/manifests/1")
-		is("manifests", maxPerHost)
+		start(maxRequests+10, "http://a.example/v2/x/manifests/1")
+		is("manifests", maxRequests)
 		start(7, "http://a.example/v2/x/blobs/sha256:0")
-		is("blobs", maxPerHost+7)
+		is("blobs", maxRequests+7)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := ask(ctx, "http://a.example/v2/x/manifests/1"); err == nil {

@@ -239,6 +239,14 @@ func (s *storm) waitUntilSettled(ctx context.Context) error {
 	return nil
 }
 
+// requestAgain asks once a minute for another try to destroy, as an administrator does: the lock of a
+// server that was killed in a write lasts longer than the tries of an object.
+func requestAgain(ctx context.Context, c client.Client, o *unstructured.Unstructured) {
+	before := o.DeepCopy()
+	_ = unstructured.SetNestedField(o.Object, time.Now().Format("15:04"), "metadata", "annotations", v1alpha1.AnnotationRequest) // these are objects
+	_ = c.Patch(ctx, o, client.MergeFrom(before))                                                                                // or a minute later
+}
+
 // findDeviations lists objects that are not Ready, resources without object, objects without
 // resource, and run namespaces without object.
 func (s *storm) findDeviations(ctx context.Context) (wrong []string, err error) {
@@ -260,6 +268,9 @@ func (s *storm) findDeviations(ctx context.Context) (wrong []string, err error) 
 		ready := fluxobj.Conditions(o)["Ready"]
 		switch {
 		case !ready.True():
+			if ready.Reason == v1alpha1.ReasonDestroyFailed {
+				requestAgain(ctx, s.client, o)
+			}
 			wrong = append(wrong, fmt.Sprintf("%s %s/%s is not Ready: %s: %s (deleted %t, phase %s)", o.GetKind(), o.GetNamespace(), o.GetName(), ready.Reason, ready.Message, o.GetDeletionTimestamp() != nil, fluxobj.Text(o, "status", "phase")))
 		case things[at] == "":
 			wrong = append(wrong, fmt.Sprintf("%s %s/%s is Ready, and nothing runs for it", o.GetKind(), o.GetNamespace(), o.GetName()))

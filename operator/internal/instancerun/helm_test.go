@@ -212,7 +212,7 @@ func (s *installed) gone(kind string) {
 func TestHelmCancelled(t *testing.T) {
 	s := newInstalled(t)
 	s.goesOn(run.Running)
-	must.Succeed(t, s.exec.Cancel(t.Context(), s.a, false))
+	s.a.Cancelled = true
 	if st := s.goesOn(run.Ended); st.Result.Outcome != lifecycle.Cancelled {
 		t.Errorf("%+v", st)
 	}
