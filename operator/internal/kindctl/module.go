@@ -72,6 +72,9 @@ func keptVersion(def *v1alpha1.ModuleKind, crd *apiextensions.CustomResourceDefi
 
 func (d *definitions) resolveCurrent(ctx context.Context, def *v1alpha1.ModuleKind, kept *addr.Version) (now, error) {
 	m := def.Spec.Module
+	if verdict.RequestOf(def) != verdict.JoinRequests(def.Status.LastHandledRequest, def.Status.LastHandledReconcileAt) {
+		d.Modules.ForgetVersions(m)
+	}
 	versions, err := allowedVersions(ctx, d.Modules, m)
 	if err != nil {
 		return now{}, err

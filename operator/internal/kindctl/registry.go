@@ -33,6 +33,8 @@ type Modules interface {
 	// Versions returns the available versions of a module, the highest first.
 	Versions(ctx context.Context, m v1alpha1.KindModule) ([]addr.Version, error)
 	Version(ctx context.Context, m v1alpha1.KindModule, v addr.Version) (Version, error)
+	// ForgetVersions lets the next Versions ask the registry.
+	ForgetVersions(m v1alpha1.KindModule)
 }
 
 // Registry reads modules by a catalog, and modules that are only a repository by requests.
@@ -55,6 +57,13 @@ func (r Registry) Versions(ctx context.Context, m v1alpha1.KindModule) ([]addr.V
 		return nil, err
 	}
 	return slices.Clone(list.Listed), nil
+}
+
+// ForgetVersions implements [Modules].
+func (r Registry) ForgetVersions(m v1alpha1.KindModule) {
+	if a, err := addr.ParseModule(m.Address); err == nil {
+		r.Catalog.Changed(a.Item().Repository(r.Catalog.Layout()), "")
+	}
 }
 
 func (r Registry) tags(ctx context.Context, repository string) ([]addr.Version, error) {

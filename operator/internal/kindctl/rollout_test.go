@@ -18,11 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/must"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+	"github.com/seed-141914ff/okara/operator/internal/kindctl"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
@@ -250,6 +252,21 @@ func TestManual(t *testing.T) {
 	s.publish("1.1.0", network("variable \"region\" {\n  type = string\n  nullable = false\n}"))
 	s.until("it is available", func() (bool, any) { s.read(def); return def.Status.UpdateAvailable == "1.1.0", def.Status })
 	s.ready(def)
+	cached := kindctl.Registry{Catalog: catalog.New(catalog.Options{Client: s.registry}), Client: s.registry}
+	for _, n := range []int{2, 3} { // a request looks for versions that a cache does not have yet
+		if all := must.Get(cached.Versions(t.Context(), def.Spec.Module))(t); len(all) != n {
+			t.Errorf("%v, not %d versions", all, n)
+		}
+		s.publish(fmt.Sprintf("0.%d.0", n), network(""))
+		cached.ForgetVersions(def.Spec.Module)
+	}
+	change(s, def, func(def *v1alpha1.ModuleKind) {
+		metav1.SetMetaDataAnnotation(&def.ObjectMeta, v1alpha1.AnnotationRequest, "now")
+	})
+	s.until("the request asks the registry", func() (bool, any) {
+		s.read(def)
+		return def.Status.LastHandledRequest == "now" && s.forgot.Load() > 0, def.Status
+	})
 	if def.Status.Module.Version != "1.0.0" {
 		t.Errorf("the kind has %+v", def.Status)
 	}

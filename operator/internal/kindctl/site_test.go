@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -53,7 +54,8 @@ type site struct {
 	operatorNamespace, tenant string
 	registry                  *oci.Client
 	runs                      runs
-	stop                      func() // of the operator
+	forgot                    atomic.Int32 // requests to ask the registry anew
+	stop                      func()       // of the operator
 }
 
 func newScheme(t *testing.T) *runtime.Scheme {
@@ -105,7 +107,7 @@ func (s *site) start(wrap func(client.Client) client.Client) {
 	if wrap != nil {
 		c = wrap(c)
 	}
-	must.Succeed(s.t, kindctl.Setup(mgr, kindctl.Options{Client: c, Modules: fresh{s.registry}, Objects: &s.runs, Namespace: s.operatorNamespace, Tool: "opentofu", Every: time.Second}))
+	must.Succeed(s.t, kindctl.Setup(mgr, kindctl.Options{Client: c, Modules: fresh{s.registry, &s.forgot}, Objects: &s.runs, Namespace: s.operatorNamespace, Tool: "opentofu", Every: time.Second}))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
@@ -119,7 +121,12 @@ func (s *site) start(wrap func(client.Client) client.Client) {
 }
 
 // fresh reads the registry without a cache.
-type fresh struct{ c *oci.Client }
+type fresh struct {
+	c      *oci.Client
+	forgot *atomic.Int32
+}
+
+func (f fresh) ForgetVersions(v1alpha1.KindModule) { f.forgot.Add(1) }
 
 func (f fresh) now() kindctl.Registry {
 	return kindctl.Registry{Catalog: catalog.New(catalog.Options{Client: f.c}), Client: f.c}
