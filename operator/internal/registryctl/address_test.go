@@ -46,8 +46,15 @@ func TestAddressesOfANamespace(t *testing.T) {
 	if stalled(other) {
 		t.Error("it is still stalled")
 	}
+	s.annotate(s.ns, "modules:net/**")
+	if message := s.says(other, false, v1alpha1.ReasonAddressNotAllowed); !strings.HasSuffix(message, "; modules:net/** there allows nothing: use module:, mirror: or provider:") {
+		t.Error(message)
+	}
 	s.annotate(s.ns, "mirror:net/**")
-	s.says(other, false, v1alpha1.ReasonAddressNotAllowed)
+	s.until("it says what is allowed now", func() (bool, any) {
+		message := s.says(other, false, v1alpha1.ReasonAddressNotAllowed)
+		return strings.Contains(message, ", mirror:net/**") && strings.HasSuffix(message, "on it"), message
+	})
 }
 
 // TestTheOlderObjectOwnsAnAddress lets objects of two namespaces compete for one address.
