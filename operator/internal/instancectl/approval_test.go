@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -178,7 +179,11 @@ func TestAskedForIsNotReady(t *testing.T) {
 
 	s.change("anna", large)
 	s.run(leader, "the update waits", s.says(s.id, v1alpha1.ConditionReconciling, "waiting for an Approval"))
-	if got := s.decide(leader, "ben", v1alpha1.DecisionReject); got.Result != v1alpha1.ApprovalRejected {
+	waits := meta.FindStatusCondition(s.all()[s.id].Status.Conditions, v1alpha1.ConditionAwaitingApproval)
+	if waits == nil || waits.Status != metav1.ConditionTrue || waits.Reason != "Requested" || waits.Message == "" {
+		t.Errorf("%+v", waits)
+	}
+	if got := s.decide(leader, "ben", v1alpha1.DecisionReject); got.Result != v1alpha1.ApprovalRejected || got.Message != "it was rejected by ben" {
 		t.Fatalf("%+v", got)
 	}
 	s.run(leader, "it is rejected", s.says(s.id, v1alpha1.ConditionStalled, "it was rejected"))

@@ -103,7 +103,7 @@ func (k *requests) decide(a *v1alpha1.Approval, o *v1alpha1.Instance, r *lifecyc
 	case err != nil:
 		return refused(v1alpha1.ApprovalStale, "%v", err)
 	case a.Spec.Decision == v1alpha1.DecisionReject:
-		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalRejected}
+		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalRejected, Message: a.Spec.Reason}
 	case r.Pending != nil && !r.Pending.Until.IsZero():
 		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalApplied} // a later expiry, which needs no run
 	}

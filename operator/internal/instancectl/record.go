@@ -155,16 +155,23 @@ func shownPhase(p v1alpha1.InstancePhase, v verdict.Verdict) v1alpha1.InstancePh
 	return v1alpha1.InstancePhase(v.Phase(string(p), string(phaseOf(lifecycle.Updating))))
 }
 
+// noLonger is the message of a condition that was true.
+const noLonger = "no longer"
+
 func machineConditions(r *lifecycle.Record) []metav1.Condition {
-	awaiting := metav1.Condition{Type: v1alpha1.ConditionAwaitingApproval, Status: metav1.ConditionFalse, Reason: string(phaseOf(r.Phase)), Message: text.Clip(r.Reason, 4096)}
+	awaiting := metav1.Condition{Type: v1alpha1.ConditionAwaitingApproval, Status: metav1.ConditionFalse, Reason: string(phaseOf(r.Phase)), Message: noLonger}
 	if lifecycle.Awaits(r) != "" {
 		awaiting.Status = metav1.ConditionTrue
+		awaiting.Message = text.Clip(cmp.Or(r.Reason, "someone has to approve it"), 4096)
+		if r.Phase != lifecycle.Planned {
+			awaiting.Reason = string(phaseOf(lifecycle.Requested)) // a change of one that is Ready, too
+		}
 	}
 	all := []metav1.Condition{awaiting}
 	for _, kind := range []string{lifecycle.Waiting, lifecycle.Drifted, lifecycle.UpdateAvailable, lifecycle.ExpiresSoon, lifecycle.ExpiredProtected} {
-		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "No"}
+		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "No", Message: noLonger}
 		if own := conditionOf(r, kind); own != nil {
-			c = metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: cmp.Or(own.Reason, kind), Message: text.Clip(own.Message, 4096)}
+			c = metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: cmp.Or(own.Reason, kind), Message: text.Clip(cmp.Or(own.Message, own.Reason, kind), 4096)}
 		}
 		all = append(all, c)
 	}

@@ -130,6 +130,9 @@ func (s *site) run(c *instancectl.Controller, what string, until func() bool) {
 func (s *site) gone(c *instancectl.Controller, id string) {
 	s.t.Helper()
 	operatorNamespace := s.all()[id].Status.Namespace
+	s.run(c, "it says what it waits for", func() bool {
+		return s.all()[id] == nil || s.says(id, v1alpha1.ConditionReconciling, "waiting for what is in namespace "+operatorNamespace)()
+	})
 	s.run(c, "nothing is left of "+id, func() bool { return s.ended(operatorNamespace) && s.all()[id] == nil })
 	must.Equal(s.t, "resources are left", s.engine.left(), 0)
 }

@@ -204,7 +204,7 @@ func (p *reconciliation) finish(ctx context.Context, o *v1alpha1.Instance, had *
 			return false, errors.Join(err, p.writeStuck(ctx, o, verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: err.Error()}))
 		}
 		if !gone {
-			return false, nil
+			return false, p.writeStuck(ctx, o, verdict.Verdict{Reason: v1alpha1.ReasonDestroying, Message: "waiting for what is in namespace " + clusterOf(o, had).Namespace + " to go"})
 		}
 	}
 	return true, p.removeObject(ctx, o)

@@ -277,8 +277,12 @@ const ReasonPending = "Pending"
 // Decide writes an Approval's result, "" for none, and reports a change.
 func Decide(a *v1alpha1.Approval, result v1alpha1.ApprovalResult, message string) bool {
 	s := &a.Status
-	if s.Result == result && s.Message == message && s.ObservedGeneration == a.Generation {
+	rejected := result == v1alpha1.ApprovalRejected
+	if s.Result == result && (s.Message == message || rejected) && s.ObservedGeneration == a.Generation {
 		return false
+	}
+	if rejected {
+		message = strings.TrimSuffix("it was rejected by "+a.Spec.Approver+": "+message, ": ")
 	}
 	v := Verdict{Reason: string(result), Message: message}
 	switch result {

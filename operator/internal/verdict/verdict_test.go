@@ -81,11 +81,15 @@ func TestDecide(t *testing.T) {
 		v1alpha1.ApprovalRefused:  "Ready=False/Refused Stalled=True/Refused",
 		v1alpha1.ApprovalFailed:   "Ready=False/Failed Stalled=True/Failed",
 	} {
-		a := &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+		a := &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Spec: v1alpha1.ApprovalSpec{Approver: "ben"}}
+		why := "why"
+		if result == v1alpha1.ApprovalRejected {
+			why = "it was rejected by ben: why"
+		}
 		if !verdict.Decide(a, result, "why") || verdict.Decide(a, result, "why") {
 			t.Errorf("%q: what is news is not, or the other way", result)
 		}
-		if got := says(a.Status.Conditions); got != want || a.Status.ObservedGeneration != 1 || a.Status.Message != "why" {
+		if got := says(a.Status.Conditions); got != want || a.Status.ObservedGeneration != 1 || a.Status.Message != why || a.Status.Conditions[0].Message != why {
 			t.Errorf("%q: %s, %+v", result, got, a.Status)
 		}
 	}
