@@ -3,6 +3,7 @@
 package registryctl
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -20,7 +21,7 @@ func TestSumDepot(t *testing.T) {
 	} {
 		list := []v1alpha1.DepotEntry{{Kind: kindModule, Reason: reasons[0]}, {Kind: kindModule, Reason: reasons[1]}}
 		d := &v1alpha1.Depot{}
-		if v := sumDepot(d, list); v.State != want || (d.Status.Failed == 0) != (want == verdict.Ready) {
+		if v := sumDepot(d, list); v.State != want || (d.Status.Failed == 0) != (want == verdict.Ready) || strings.Contains(v.Message, "not of this Depot") != (want == verdict.Stalled) {
 			t.Errorf("%v: %+v, %d failed", reasons, v, d.Status.Failed)
 		}
 	}
