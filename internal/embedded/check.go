@@ -91,14 +91,17 @@ func (c *checks) checkFile(name, digest string) error {
 	return damageError(digest, whole)
 }
 
-// isDamaged reports whether a file was found damaged.
+// emptyHex is the digest of no bytes.
+const emptyHex = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// isDamaged reports whether a file was found damaged, or is empty, as after a loss of power.
 func (c *checks) isDamaged(name, digest string) bool {
 	info, err := os.Stat(name)
 	if err != nil {
 		return false
 	}
 	whole, ok := c.knownCheck(digest, info)
-	return ok && !whole
+	return ok && !whole || info.Size() == 0 && digest != emptyHex
 }
 
 func damageError(digest string, whole bool) error {

@@ -4,7 +4,6 @@ package embedded
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -51,20 +50,21 @@ func (s singlePost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusCreated)
 }
 
-// putBlob stores a blob, unless an undamaged one is there, and the repository's link to it.
+// putBlob stores a blob, unless the same bytes are there, and the repository's link to it.
 func (s singlePost) putBlob(ctx context.Context, name string, d digest.Digest, content []byte) (err error) {
 	if disk, ok := s.files.(*store); ok {
 		err = disk.change(ctx, func() error { return disk.reserve.admitUpload(ctx, int64(len(content))) })
 	}
-	path := "/docker/registry/v2/blobs/sha256/" + d.Encoded()[:2] + "/" + d.Encoded() + "/data"
-	if err == nil {
-		_, err = s.files.Stat(ctx, path)
-	}
-	if _, missing := errors.AsType[driver.PathNotFoundError](err); missing {
-		err = s.files.PutContent(ctx, path, content)
-	}
-	if err == nil {
-		err = s.files.PutContent(ctx, "/docker/registry/v2/repositories/"+name+"/_layers/sha256/"+d.Encoded()+"/link", []byte(d))
+	for _, file := range []struct {
+		path    string
+		content []byte
+	}{
+		{"blobs/sha256/" + d.Encoded()[:2] + "/" + d.Encoded() + "/data", content},
+		{"repositories/" + name + "/_layers/sha256/" + d.Encoded() + "/link", []byte(d)},
+	} {
+		if err == nil {
+			err = s.files.PutContent(ctx, "/docker/registry/v2/"+file.path, file.content)
+		}
 	}
 	return diskError(err)
 }

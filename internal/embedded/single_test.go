@@ -5,6 +5,7 @@ package embedded_test
 import (
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 
@@ -15,7 +16,8 @@ import (
 
 // TestSinglePost sends blobs with POST; a wrong digest and an invalid name are refused.
 func TestSinglePost(t *testing.T) {
-	r, _ := serveRegistry(t, t.TempDir(), embedded.Options{})
+	dir := t.TempDir()
+	r, _ := serveRegistry(t, dir, embedded.Options{})
 	blob := oci.BytesBlob("text/plain", []byte("in one request"))
 	post := func(name, digest, body string) (int, http.Header) {
 		t.Helper()
@@ -49,5 +51,21 @@ func TestSinglePost(t *testing.T) {
 	}
 	if got, err := r.ReadBlob(t.Context(), blob.Descriptor, 100); err != nil || string(got) != "in one request" {
 		t.Errorf("read back %q, %v", got, err)
+	}
+	// After a loss of power a file may have a part of its bytes, or none.
+	for _, left := range []int64{0, 5} {
+		must.Succeed(t, os.Truncate(blobFile(dir, blob.Digest.Encoded()), left))
+		if status, _ := post(r.Name(), d, "in one request"); status != http.StatusCreated {
+			t.Errorf("sent again: %d", status)
+		}
+		if got, err := r.ReadBlob(t.Context(), blob.Descriptor, 100); err != nil || string(got) != "in one request" {
+			t.Errorf("after %d bytes: read back %q, %v", left, got, err)
+		}
+	}
+	m := pushImage(t, r, "v1", nil, "in one request")
+	must.Succeed(t, os.Truncate(blobFile(dir, m.Digest.Encoded()), 0))
+	must.Succeed(t, r.PutTag(t.Context(), "v1", m))
+	if got, err := r.Fetch(t.Context(), "v1"); err != nil || got.Digest != m.Digest {
+		t.Errorf("manifest %v, %v", got, err)
 	}
 }
