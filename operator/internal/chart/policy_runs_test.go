@@ -211,6 +211,16 @@ func (s *site) launches() {
 // statuses: who may write everything in a namespace, with the UID of another's Instance in the status
 // of an older one of his, would have and end what it made.
 func (s *site) statuses() {
+	ctx := s.t.Context()
+	s.must(s.admin.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "dora", Namespace: s.tenants},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "dora"}},
+	}))
+	dora := s.impersonates("dora")
+	s.must(wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		return dora.List(ctx, &v1alpha1.InstanceList{}, client.InNamespace(s.tenants)) == nil, nil
+	}))
 	i := s.instance(s.anna(), func(o client.Object) { o.SetNamespace(s.tenants) })
 	for what, o := range map[string]client.Object{"an Instance": i, "an object of a kind": s.vpc()} {
 		s.must(s.tenant.Create(s.t.Context(), o))
@@ -218,6 +228,7 @@ func (s *site) statuses() {
 			return c.Status().Patch(s.t.Context(), o.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(`{"status":{"uid":"of another"}}`)))
 		}
 		s.refuses("okara-status", "the status of "+what, write(s.tenant))
+		s.refuses("okara-status", "the status of "+what+" by who has all verbs in its namespace", write(dora))
 		s.allows("that of "+what+" by the operator", write(s.operator))
 		s.allows("that of "+what+" from a backup", write(s.admin))
 	}

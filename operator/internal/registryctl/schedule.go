@@ -134,5 +134,5 @@ func (e *entry) lastSync(now time.Time) (at time.Time, known bool) {
 		longest += recordPause
 	}
 	at = e.list.LastSyncTime.Time
-	return at, now.Sub(at) <= longest
+	return at, now.Sub(at) <= longest && at.Sub(now) <= time.Minute // another clock may have been ahead
 }

@@ -86,6 +86,7 @@ func TestMissedTurns(t *testing.T) {
 		known    bool
 	}{
 		{"1h", 25 * time.Hour, true}, {"1h", 26 * time.Hour, false}, {"24h", 35 * time.Hour, true}, {"24h", 37 * time.Hour, false}, {"168h", 8 * 24 * time.Hour, true}, {"168h", 11 * 24 * time.Hour, false},
+		{"1h", -time.Second, true}, {"1h", -90 * 24 * time.Hour, false}, // by another clock
 	} {
 		if _, known := ran("a", c.interval, at).lastSync(at.Add(c.after)); known != c.known {
 			t.Errorf("%s after a run of each %s: %t", c.after, c.interval, known)
@@ -104,6 +105,7 @@ func TestMissedTurns(t *testing.T) {
 	must.Equal(t, "nothing new", e.succeed(at.Add(time.Hour), false), false)
 	must.Equal(t, "something new", e.succeed(at.Add(2*time.Hour), true), true)
 	must.Equal(t, "a day later", e.succeed(at.Add(26*time.Hour), false), true)
+	must.Equal(t, "after a clock that was ahead", e.succeed(at.Add(-90*24*time.Hour), false), true)
 
 	before, after := e.DeepCopyObject().(*v1alpha1.Module), e.DeepCopyObject().(*v1alpha1.Module)
 	after.ResourceVersion, after.Status.LastSyncTime = "2", &metav1.Time{Time: at.Add(50 * time.Hour)}
