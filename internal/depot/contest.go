@@ -204,6 +204,11 @@ func (b *bid) awaitAlone(ctx context.Context) (shown bool, err error) {
 		if err := b.checkRemoved(); err != nil {
 			return true, err
 		}
+		if b.fresh { // it may have been withdrawn since the plan
+			if err := b.list.Taken(b.version); err != nil {
+				return true, err
+			}
+		}
 		if b.replaces == "" { // the version does not exist, or its tag leads nowhere
 			if err := b.list.checkNumber(ctx, b.version, b.root, b.moves); err != nil {
 				return true, err

@@ -3,10 +3,12 @@
 package depot_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -486,5 +488,31 @@ func TestBidsArePruned(t *testing.T) {
 			}
 			depottest.MustFetch(t, r, "1.1.0")
 		})
+	}
+}
+
+// TestWithdrawnSincePlan withdraws a version between the list of a plan and its publication: latest
+// does not move to it, and its number is not used again.
+func TestWithdrawnSincePlan(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+		mirror := func(version string, l *depot.Listing) error {
+			fetch := func(_ context.Context, dir string, _ bool) (depot.Fetched, error) {
+				return depot.Fetched{Package: dir}, os.CopyFS(dir, depottest.NewModule("# "+version))
+			}
+			_, err := d.MirrorModule(t.Context(), depottest.MustModule(t, "net/vpc/aws", version), fetch, depot.ModuleOptions{Compare: true, Listed: l, More: l != nil})
+			return err
+		}
+		must.Succeed(t, mirror("1.0.0", nil))
+		item := depottest.VPC().Item()
+		r := depottest.MustRepo(t, client, item.Repository(d.Options().Layout))
+		plan := must.Get(depot.ReadListing(t.Context(), r, addr.KindModule, nil))(t)
+		must.Succeed(t, mirror("1.2.3", nil))
+		must.GetBoth(d.Announce(t.Context(), item, depot.Announcement{Action: evidence.ActionYank, Version: "1.2.3", DeleteTag: deleted}))(t)
+
+		_, isConflict := errors.AsType[*depot.ConflictError](mirror("1.2.3", plan))
+		must.Equal(t, fmt.Sprintf("refused, with its tag deleted %t", deleted), isConflict, deleted)
+		latest, first := must.Get(r.Resolve(t.Context(), artifact.TagLatest))(t), must.Get(r.Resolve(t.Context(), "1.0.0"))(t)
+		must.Equal(t, "latest", latest.Digest, first.Digest)
 	}
 }

@@ -44,6 +44,7 @@ func pointLatest(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest
 	bidOfOther := func(tag string) bool { return strings.HasPrefix(tag, bidPrefix) && !strings.HasPrefix(tag, own) }
 	before, ok := l.release()
 	switch isLower := ok && before.Compare(v) > 0; {
+	case l.Status(v).Yanked != nil: // since the plan
 	case !v.Prerelease() && !isLower && !slices.ContainsFunc(l.Tags, bidOfOther):
 		return notMoved(l.Repository.PutTag(ctx, artifact.TagLatest, m))
 	case isLower && slices.Contains(l.Tags, artifact.TagLatest):

@@ -120,6 +120,7 @@ func describeContent(h http.Header, digest, mediaType string) {
 // change passes a request on, with what the store needs to know. A full disk changes the status.
 func (b blobs) change(w http.ResponseWriter, r *http.Request) {
 	it := &change{sends: r.Method == http.MethodPut || r.Method == http.MethodPost, waits: true}
+	it.uploads = it.sends && strings.Contains(r.URL.Path, "/blobs/uploads/")
 	if name := repositoryName().FindStringSubmatch(r.URL.Path); name != nil && b.r.vital != nil {
 		it.vital = b.r.vital(name[1])
 	}
@@ -132,10 +133,11 @@ func (b blobs) change(w http.ResponseWriter, r *http.Request) {
 
 // change holds the properties of a request for the store.
 type change struct {
-	sends bool        // sends bytes: a blob that was found damaged is missing for it
-	waits bool        // waits for the disk before the answer, see pending
-	vital bool        // the change may use the reserve
-	full  atomic.Bool // the disk had no space for the change
+	sends   bool        // sends bytes: a blob that was found damaged is missing for it
+	uploads bool        // of a blob: one whose sync failed is missing for it
+	waits   bool        // waits for the disk before the answer, see pending
+	vital   bool        // the change may use the reserve
+	full    atomic.Bool // the disk had no space for the change
 
 	pending pending
 }

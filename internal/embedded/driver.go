@@ -54,7 +54,7 @@ const maxThreads = 100
 
 func newStore(root string, c *checks) *store {
 	base := filesystem.New(filesystem.DriverParameters{RootDirectory: root, MaxThreads: maxThreads})
-	return &store{StorageDriver: base, root: root, checks: c, reserve: &reserve{dir: root, log: c.log}, sync: syncPath, unsynced: unsynced{paths: map[string]int{}}}
+	return &store{StorageDriver: base, root: root, checks: c, reserve: &reserve{dir: root, log: c.log}, sync: syncPath, unsynced: unsynced{paths: map[string]int{}, failed: map[string]bool{}}}
 }
 
 // localPath returns the file name of a path of the library.
@@ -127,8 +127,8 @@ func (s *store) Stat(ctx context.Context, path string) (driver.FileInfo, error) 
 		return info, err
 	}
 	file := s.localPath(path)
-	// A damaged blob is missing only for writers; readers must get the error.
-	if changeOf(ctx).sends && s.checks.isDamaged(file, match[1]) {
+	// A damaged blob, or one that was not synced, is missing only for writers; readers must get the error.
+	if it := changeOf(ctx); it.sends && s.checks.isDamaged(file, match[1]) || it.uploads && s.unsynced.hasFailed(file) {
 		return nil, driver.PathNotFoundError{Path: path, DriverName: driverName}
 	}
 	s.touchOld(file, match[1], info.ModTime())

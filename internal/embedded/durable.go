@@ -34,8 +34,25 @@ type pending struct {
 // unsynced counts the requests for which a path is pending. After a failed sync it stays: a second
 // sync would not report lost data, so the file is written again.
 type unsynced struct {
-	mu    sync.Mutex // guards paths
-	paths map[string]int
+	mu     sync.Mutex // guards the others
+	paths  map[string]int
+	failed map[string]bool // paths whose last sync failed
+}
+
+// noteSync records how the sync of a path ended.
+func (u *unsynced) noteSync(path string, err error) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if delete(u.failed, path); err != nil {
+		u.failed[path] = true
+	}
+	return err
+}
+
+func (u *unsynced) hasFailed(path string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.failed[path]
 }
 
 func (u *unsynced) countPath(path string, by int) int {
@@ -92,7 +109,7 @@ func (s *store) flush(it *change) error {
 	g.SetLimit(maxSyncs)
 	for path := range paths {
 		g.Go(func() error {
-			err := s.sync(path)
+			err := s.unsynced.noteSync(path, s.sync(path))
 			if err == nil {
 				s.unsynced.countPath(path, -1)
 			}
@@ -154,7 +171,7 @@ func (s *store) putContent(ctx context.Context, path string, content []byte) err
 	same := err == nil && bytes.Equal(before, content) && s.unsynced.countPath(file, 0) == 0 && os.Chtimes(file, now, now) == nil
 	if tag || !missing && !same {
 		// The file may replace acknowledged content, so it must never be incomplete.
-		return s.StorageDriver.PutContent(ctx, path, content)
+		return s.unsynced.noteSync(file, s.StorageDriver.PutContent(ctx, path, content))
 	}
 	s.addPending(it, file, filepath.Dir(file))
 	if missing {

@@ -91,10 +91,13 @@ func TestDurableOfOthers(t *testing.T) {
 	}
 	fails.Store(false)
 	link := filepath.Join(h.root, "docker/registry/v2/repositories/test/repo/_layers/sha256", b.Digest.Encoded(), "link")
-	refused := must.Get(os.Stat(link))(t)
+	data := filepath.Join(h.root, "docker/registry/v2/blobs/sha256", b.Digest.Encoded()[:2], b.Digest.Encoded(), "data")
+	refused := map[string]os.FileInfo{link: must.Get(os.Stat(link))(t), data: must.Get(os.Stat(data))(t)}
 	must.Succeed(t, r.PushBlob(t.Context(), b))
-	if now, err := os.Stat(link); err != nil || os.SameFile(refused, now) {
-		t.Errorf("the link is the one that the disk refused, or: %v", err)
+	for file, before := range refused {
+		if now, err := os.Stat(file); err != nil || os.SameFile(before, now) {
+			t.Errorf("%s is the one that the disk refused, or: %v", file, err)
+		}
 	}
 	must.Succeed(t, r.PutTag(t.Context(), "v1", m))
 	fresh := oci.BytesBlob("text/plain", []byte("new"))

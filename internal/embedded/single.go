@@ -66,5 +66,8 @@ func (s singlePost) putBlob(ctx context.Context, name string, d digest.Digest, c
 			err = s.files.PutContent(ctx, "/docker/registry/v2/"+file.path, file.content)
 		}
 	}
+	if disk, ok := s.files.(*store); ok && err != nil {
+		disk.checks.log.Error("a blob could not be stored", "repository", name, "digest", d, "error", err)
+	}
 	return diskError(err)
 }

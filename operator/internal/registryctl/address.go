@@ -55,13 +55,13 @@ func (o *Options) takesOver(ns *metav1.PartialObjectMetadata, it addr.Item, owne
 
 // notAllowed returns the message that lists the addresses a namespace may use.
 func notAllowed(namespace string, may []string) string {
-	message := fmt.Sprintf("namespace %s may use %s only: an administrator can set %s on it", namespace, strings.Join(may, ", "), v1alpha1.AnnotationAddresses)
+	all := []string{fmt.Sprintf("namespace %s may use %s only: an administrator can set %s on it", namespace, strings.Join(may, ", "), v1alpha1.AnnotationAddresses)}
 	for _, rule := range may {
 		if kind, _, _ := strings.Cut(rule, ":"); !slices.Contains([]string{addr.KindModule, addr.KindMirror, addr.KindProvider}, kind) {
-			message += fmt.Sprintf("; %s there allows nothing: use module:, mirror: or provider:", rule)
+			all = append(all, rule+" there allows nothing: use module:, mirror: or provider:")
 		}
 	}
-	return message
+	return strings.Join(all, "; ")
 }
 
 // claimAddress checks that an entry holds its address. If not, the error is a *verdict.Problem.

@@ -191,7 +191,7 @@ func (e *entry) recordSync(before client.Object, err error, now time.Time) {
 	if !e.ran || err != nil || e.list == nil {
 		return
 	}
-	if at := e.list.LastSyncTime; at == nil || now.Sub(at.Time).Abs() >= recordPause || !equality.Semantic.DeepEqual(statusOf(before), statusOf(e.Object)) {
+	if at := e.list.LastSyncTime; at == nil || at.After(now) || now.Sub(at.Time) >= recordPause || !equality.Semantic.DeepEqual(statusOf(before), statusOf(e.Object)) {
 		e.list.LastSyncTime = &metav1.Time{Time: now}
 	}
 }
