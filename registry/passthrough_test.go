@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
 )
 
 // passToken returns the token that encodes a user name and a password.
@@ -49,6 +50,16 @@ func loginAs(t *testing.T, f *front, host, user, password string) {
 	f.client = newClient(t, host, oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) {
 		return oci.Credential{Username: user, Password: password}, nil
 	}})
+}
+
+// TestPassesThrough: an unknown token has no right where only okara decides.
+func TestPassesThrough(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/v1/modules/a/b/c/versions": true, "/v1/providers/a/b/versions": true, "/v1/catalog": true, "/origin/registry.opentofu.org/v1/providers/a/b/versions": true, "/mirror/x": true, "/archives/x": true,
+		"/v1/used-by": false, "/v1/outdated": false, "/v1": false, "/state/a/b": false, "/api/v1/search": false, "/mcp": false,
+	} {
+		must.Equal(t, path, registry.PassesThrough(httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)), want)
+	}
 }
 
 // TestPassThrough: callers use their own rights.

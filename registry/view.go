@@ -77,10 +77,12 @@ const (
 
 const sealPassThrough = "pass-through"
 
-// PassesThrough reports whether callers may use their own credential: for modules and providers.
+// PassesThrough reports whether callers may use their own credential: where the registry itself
+// then decides, for modules and providers.
 func PassesThrough(r *http.Request) bool {
-	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	return slices.Contains([]string{"v1", "origin", "mirror", "archives"}, first)
+	first, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	second, _, _ := strings.Cut(rest, "/")
+	return slices.Contains([]string{"origin", "mirror", "archives"}, first) || first == "v1" && slices.Contains([]string{"modules", "providers", "catalog"}, second)
 }
 
 // views holds the view of the front-end itself, and those of callers with their own credential.

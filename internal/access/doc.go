@@ -24,7 +24,7 @@
 //	a JWT of an issuer  OpenID Connect, algorithms with a public key         oidc.go
 //	the session cookie  for the pages and their API only, if the request     session.go
 //	                    has no token
-//	anything else       where [Options].PassThrough allows it, the caller's  credential.go
+//	anything else       where [Options].PassThrough allows it, the caller's  token.go
 //	                    own credential for the registry
 //
 // The keys of an issuer are cached, so tokens with a known key stay valid while the
