@@ -144,9 +144,12 @@ func (p workspaceRef) outputID(n int64, name string) string {
 	return "wsout-" + p.urlKey() + "." + strconv.FormatInt(n, 10) + "." + base64.RawURLEncoding.EncodeToString([]byte(name))
 }
 
-// projectID returns the id of a project, only a label.
+// projectID returns the id of a project, only a label. Older ids lack the organization.
 func projectID(organization, name string) string {
-	return "prj-" + base64.RawURLEncoding.EncodeToString([]byte(organization+"\x00"+name))
+	if organization != "" {
+		name = organization + "\x00" + name
+	}
+	return "prj-" + base64.RawURLEncoding.EncodeToString([]byte(name))
 }
 
 // Bounds of the parts of ids, in bytes.
@@ -233,12 +236,16 @@ func parseOutputID(id string) (output, error) {
 	return output{p, n, name}, nil
 }
 
-// parseProjectID returns the organization and the name of a project.
+// parseProjectID returns the organization, "" if the id has none, and the name of a project.
 func parseProjectID(id string) (organization, name string, err error) {
 	rest, ok := cutID(id, "prj-")
-	both, text := parseText(rest)
-	organization, name, _ = strings.Cut(both, "\x00")
-	if !ok || !text || !validOrganization(organization) || !validProject(name) {
+	name, text := parseText(rest)
+	if of, its, named := strings.Cut(name, "\x00"); named {
+		if organization, name = of, its; !validOrganization(of) {
+			ok = false
+		}
+	}
+	if !ok || !text || !validProject(name) {
 		return "", "", errNoID()
 	}
 	return organization, name, nil

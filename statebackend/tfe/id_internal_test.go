@@ -104,10 +104,12 @@ func TestOtherIDs(t *testing.T) {
 			t.Errorf("%q is %+v", tail, got)
 		}
 	}
-	if organization, got, err := parseProjectID(projectID("acme", defaultProject)); err != nil || organization != "acme" || got != defaultProject {
-		t.Errorf("a project is %q of %q, %v", got, organization, err)
+	for _, of := range []string{"", "acme"} {
+		if organization, got, err := parseProjectID(projectID(of, defaultProject)); err != nil || organization != of || got != defaultProject {
+			t.Errorf("a project is %q of %q, %v", got, organization, err)
+		}
 	}
-	for _, id := range []string{"prj-", "prj-Y", projectID("", "a"), projectID("acme", "a\nb"), projectID("acme", "a\u202eb"), projectID("acme", "a\u200bb"), projectID("acme", strings.Repeat("x", maxProject+1)), projectID("ac/me", "x"), projectID("acme", "x\x00y"), "ws-" + p.urlKey()} {
+	for _, id := range []string{"prj-", "prj-Y", projectID("", "a\nb"), projectID("acme", "a\u202eb"), projectID("", "a\u200bb"), projectID("", strings.Repeat("x", maxProject+1)), projectID("ac/me", "x"), projectID("acme", "x\x00y"), "ws-" + p.urlKey()} {
 		if _, got, err := parseProjectID(id); err == nil {
 			t.Errorf("%q is %q", id, got)
 		}

@@ -96,7 +96,7 @@ func newFilter(organization string, q url.Values) (filter, error) {
 	}
 	if id := q.Get("filter[project][id]"); id != "" {
 		of, name, err := parseProjectID(id)
-		if f.project = name; err != nil || of != organization {
+		if f.project = name; err != nil || of != "" && of != organization {
 			f.project = "\x00" // no workspace has it
 		}
 	}

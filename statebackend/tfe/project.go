@@ -44,12 +44,13 @@ func (s *gate) findProject(r *http.Request, action rights.Action) (p namedProjec
 	return p, err
 }
 
-// projectResource returns a label as a resource.
+// projectResource returns a label as a resource; organization "" means that none was named.
 func projectResource(organization, name string) resource {
-	return resource{
-		Type: "projects", ID: projectID(organization, name), Attributes: map[string]string{"name": name},
-		Relationships: map[string]relation{"organization": relationTo("organizations", organization)},
+	r := resource{Type: "projects", ID: projectID(organization, name), Attributes: map[string]string{"name": name}}
+	if organization != "" {
+		r.Relationships = map[string]relation{"organization": relationTo("organizations", organization)}
 	}
+	return r
 }
 
 // list lists the labels of the workspaces that the caller may read.

@@ -240,7 +240,7 @@ func (s setRoutes) usesNamed(r *http.Request, organization, set, kind string, li
 			uses = append(uses, variables.Use{Set: set, Workspace: p.workspace})
 		default:
 			of, name, err := parseProjectID(one.ID)
-			if err != nil || of != organization {
+			if err != nil || of != "" && of != organization {
 				return nil, invalidError("%s: project not found in organization %q", kind, organization)
 			}
 			uses = append(uses, variables.Use{Set: set, Project: name})

@@ -63,7 +63,7 @@ func (b workspaceBody) applyTo(organization string, r *statebackend.Record) erro
 	}
 	if rel.Project.Data != nil {
 		of, name, err := parseProjectID(rel.Project.Data.ID)
-		if err != nil || of != organization {
+		if err != nil || of != "" && of != organization {
 			return invalidError("project not found")
 		}
 		if name == defaultProject {
