@@ -124,9 +124,9 @@ func (g *Guard) ToolLogins() ToolLogins { return ToolLogins{g, newDialog(g)} }
 
 // dialog is the exchange between this server and the login issuer.
 type dialog struct {
-	login *Login
-	rules *atomic.Pointer[activePolicy]
-	log   *slog.Logger
+	login  *Login
+	policy *atomic.Pointer[activePolicy]
+	log    *slog.Logger
 }
 
 func newDialog(g *Guard) dialog { return dialog{g.o.Login, &g.policy, g.log} }
@@ -199,7 +199,7 @@ func (g ToolLogins) Service(ctx context.Context, base string) (map[string]any, e
 }
 
 func (d dialog) issuerEndpoint(ctx context.Context) (endpoint, error) {
-	keys, err := d.rules.Load().issuers.keysFor(ctx, d.login.Issuer, "")
+	keys, err := d.policy.Load().issuers.keysFor(ctx, d.login.Issuer, "")
 	if err != nil {
 		d.log.Error("login issuer unreachable", "issuer", d.login.Issuer.URL, "reason", err)
 		return endpoint{}, &Refusal{Status: http.StatusServiceUnavailable, Text: errIssuerDown.Error()}
@@ -258,7 +258,7 @@ func (d dialog) exchangeCode(ctx context.Context, by client, code, verifier, non
 	token, err := d.idToken(ctx, c, code, verifier)
 	var id identity
 	if err == nil {
-		now := d.rules.Load()
+		now := d.policy.Load()
 		id, err = now.issuers.checkToken(ctx, d.login.issuerFor(now, by), token)
 	}
 	if err == nil && subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(nonce)) != 1 {
@@ -272,7 +272,7 @@ func (d dialog) exchangeCode(ctx context.Context, by client, code, verifier, non
 }
 
 func (d dialog) idToken(ctx context.Context, c *oauth2.Config, code, verifier string) (string, error) {
-	client := *d.rules.Load().issuers.client
+	client := *d.policy.Load().issuers.client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the form has secrets in it
 	got, err := c.Exchange(context.WithValue(ctx, oauth2.HTTPClient, &client), code, oauth2.VerifierOption(verifier))
 	if no, ok := errors.AsType[*oauth2.RetrieveError](err); ok {

@@ -91,9 +91,6 @@ func (c *checks) checkFile(name, digest string) error {
 	return damageError(digest, whole)
 }
 
-// emptyHex is the digest of no bytes.
-const emptyHex = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-
 // isDamaged reports whether a file was found damaged, or is empty, as after a loss of power.
 func (c *checks) isDamaged(name, digest string) bool {
 	info, err := os.Stat(name)
@@ -101,7 +98,7 @@ func (c *checks) isDamaged(name, digest string) bool {
 		return false
 	}
 	whole, ok := c.knownCheck(digest, info)
-	return ok && !whole || info.Size() == 0 && digest != emptyHex
+	return ok && !whole || info.Size() == 0 && digest != hex.EncodeToString(sha256.New().Sum(nil))
 }
 
 func damageError(digest string, whole bool) error {

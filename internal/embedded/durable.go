@@ -171,7 +171,10 @@ func (s *store) putContent(ctx context.Context, path string, content []byte) err
 	same := err == nil && bytes.Equal(before, content) && s.unsynced.countPath(file, 0) == 0 && os.Chtimes(file, now, now) == nil
 	if tag || !missing && !same {
 		// The file may replace acknowledged content, so it must never be incomplete.
-		return s.unsynced.noteSync(file, s.StorageDriver.PutContent(ctx, path, content))
+		if err := s.StorageDriver.PutContent(ctx, path, content); err != nil {
+			return err
+		}
+		return s.unsynced.noteSync(file, nil)
 	}
 	s.addPending(it, file, filepath.Dir(file))
 	if missing {
