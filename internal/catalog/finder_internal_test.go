@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -192,17 +193,19 @@ func TestFinderStored(t *testing.T) {
 	}
 }
 
-// TestFinderReadOnly tries once to store the index in a registry that refuses.
+// TestFinderReadOnly tries once to store the index in a registry that refuses: both blobs at once.
 func TestFinderReadOnly(t *testing.T) {
 	refuse := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusForbidden, -1), Match: func(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }}
 	f := newFinder(t, ocitest.New(t, ocitest.Quirks{}), refuse)
 	f.module(t, "net/vpc/aws", "1.0.0", described)
+	first := 0
 	for range 4 {
 		f.settle(t)
+		first = cmp.Or(first, refuse.Seen())
 		f.passed.Add(int64(2 * refreshEvery))
 	}
-	if f.hits(t, "aws_vpc") != "net/vpc/aws" || refuse.Seen() != 1 {
-		t.Errorf("found %q, %d tries to write", f.hits(t, "aws_vpc"), refuse.Seen())
+	if f.hits(t, "aws_vpc") != "net/vpc/aws" || first < 1 || first > 2 || refuse.Seen() != first {
+		t.Errorf("found %q, %d requests to write, %d of the first try", f.hits(t, "aws_vpc"), refuse.Seen(), first)
 	}
 }
 

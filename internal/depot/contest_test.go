@@ -302,14 +302,15 @@ func TestALateVersion(t *testing.T) {
 		publish := contestants(t)["provider"]
 		bid := false
 		stops := &ocitest.Fault{
-			Base: registry,
+			Base: registry, Times: 2, // after the first it bids again, by the clock of the answer
 			Match: func(r *http.Request) bool {
 				bid = bid || strings.HasPrefix(path.Base(r.URL.Path), "okara-publish-")
 				return bid && strings.HasSuffix(r.URL.Path, "/tags/list")
 			},
 			Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-				time.Sleep(3 * time.Minute)
-				return next.RoundTrip(r)
+				resp, err := next.RoundTrip(r)
+				time.Sleep(3 * time.Minute) // as a process that is stopped
+				return resp, err
 			},
 		}
 		slow, _ := newDepot(t, oci.Options{Transport: stops, Retry: oci.Retry{MaxAttempts: 1}})
