@@ -45,6 +45,8 @@ type Options struct {
 	Asked func(*url.URL) *url.URL
 	// PlainHTTP restricts the client to http. Otherwise only a loopback host, probed, may use it.
 	PlainHTTP bool
+	// Probes is shared by clients for the same hosts; nil: the client probes alone.
+	Probes *Probes
 	// UserAgent is sent with each request, "okara/<version>".
 	UserAgent string
 	// Actions are requested in every token beside those that a request needs. A caller that will
@@ -93,7 +95,7 @@ type Client struct {
 	prefix    string
 	o         Options
 	transport *transport
-	scheme    schemeProbe
+	scheme    *schemeProbe
 	single    singlePost
 	caller    atomic.Pointer[string]
 
@@ -121,7 +123,7 @@ func New(prefix string, o Options) (*Client, error) {
 	c := &Client{
 		host: host, prefix: path, o: o,
 		transport: newTransport(o),
-		scheme:    newSchemeProbe(apiHost(host), o.PlainHTTP),
+		scheme:    newSchemeProbe(apiHost(host), o),
 		sessions:  map[string]*session{},
 	}
 	if o.SinglePost {

@@ -3,6 +3,7 @@
 package oci
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -320,9 +321,17 @@ func (p *recentPushes) wasPushed(u *url.URL) bool {
 	return false
 }
 
+// Probes remembers for several clients which scheme a loopback host speaks.
+type Probes struct {
+	Dial func(ctx context.Context, network, address string) (net.Conn, error) // nil: a [net.Dialer]
+
+	known sync.Map // HOST:PORT to scheme, of those that answered
+}
+
 // schemeProbe decides between https and http, for the client's lifetime. Only a loopback host is
 // probed, with a TLS handshake on a separate connection, so that no request is sent twice.
 type schemeProbe struct {
+	shared *Probes
 	mu     sync.Mutex // guards scheme
 	scheme string     // empty: not yet known
 	addr   string     // host:port to probe
@@ -331,18 +340,18 @@ type schemeProbe struct {
 // probeTimeout bounds the handshake; a server that waits for the end of a line uses plain http.
 const probeTimeout = 3 * time.Second
 
-func newSchemeProbe(host string, plain bool) schemeProbe {
+func newSchemeProbe(host string, o Options) *schemeProbe {
 	switch {
-	case plain:
-		return schemeProbe{scheme: "http"}
+	case o.PlainHTTP:
+		return &schemeProbe{scheme: "http"}
 	case !netaddr.IsLoopback(host):
-		return schemeProbe{scheme: "https"}
+		return &schemeProbe{scheme: "https"}
 	}
 	addr := host
 	if _, _, err := net.SplitHostPort(host); err != nil {
 		addr = net.JoinHostPort(strings.Trim(host, "[]"), "443")
 	}
-	return schemeProbe{addr: addr}
+	return &schemeProbe{shared: cmp.Or(o.Probes, &Probes{}), addr: addr}
 }
 
 func (p *schemeProbe) probeScheme(ctx context.Context) string {
@@ -351,8 +360,15 @@ func (p *schemeProbe) probeScheme(ctx context.Context) string {
 	if p.scheme != "" {
 		return p.scheme
 	}
-	dialer := net.Dialer{Timeout: probeTimeout}
-	conn, err := dialer.DialContext(ctx, "tcp", p.addr)
+	if known, ok := p.shared.known.Load(p.addr); ok {
+		p.scheme = known.(string)
+		return p.scheme
+	}
+	dial := p.shared.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: probeTimeout}).DialContext
+	}
+	conn, err := dial(ctx, "tcp", p.addr)
 	if err != nil {
 		// Not kept: the request will fail with the reason, over loopback's usual scheme.
 		return "http"
@@ -367,5 +383,6 @@ func (p *schemeProbe) probeScheme(ctx context.Context) string {
 	} else {
 		p.scheme = "http"
 	}
+	p.shared.known.Store(p.addr, p.scheme)
 	return p.scheme
 }

@@ -5,6 +5,7 @@ package archive
 import (
 	"archive/tar"
 	"archive/zip"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/flate"
@@ -46,31 +48,46 @@ func (p *Packed) Close() {
 	p.Zip.done()
 }
 
-// Pack writes t as tar.gz and zip into temporary files in dir; "" is the system's. Each file is
+// compressors are of a MiB each, so that they are used again; a zip has one open entry at a time.
+type compressors struct {
+	gz      *gzip.Writer
+	deflate *flate.Writer
+}
+
+var compressorPool sync.Pool
+
+func newCompressors() (*compressors, error) {
+	if c, ok := compressorPool.Get().(*compressors); ok {
+		return c, nil
+	}
+	gz, err := gzip.NewWriterLevel(io.Discard, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	deflate, err := flate.NewWriter(io.Discard, flate.BestCompression)
+	return &compressors{gz, deflate}, err
+}
+
+// Pack writes t as tar.gz and zip into temporary files in dir, "" is the system's, small ones into memory. Each file is
 // read once, so both contain the same bytes.
 func (t *Tree) Pack(ctx context.Context, dir string) (_ *Packed, err error) {
-	tarFile, err := newOutput(dir)
-	if err != nil {
-		return nil, err
-	}
-	zipFile, err := newOutput(dir)
-	if err != nil {
-		tarFile.done()
-		return nil, err
-	}
+	tarFile, zipFile := newOutput(dir), newOutput(dir)
 	defer func() {
 		if err != nil {
 			tarFile.done()
 			zipFile.done()
 		}
 	}()
-	gz, err := gzip.NewWriterLevel(tarFile, gzip.BestCompression)
+	c, err := newCompressors()
 	if err != nil {
 		return nil, err
 	}
+	defer compressorPool.Put(c)
+	gz := c.gz
+	gz.Reset(tarFile)
 	gz.ModTime = time.Unix(0, 0) // this library writes another number for the zero Time
 	content := sha256.New()
-	if err := t.writeArchives(ctx, io.MultiWriter(content, gz), zipFile); err != nil {
+	if err := t.writeArchives(ctx, io.MultiWriter(content, gz), zipFile, c.deflate); err != nil {
 		return nil, err
 	}
 	if err := gz.Close(); err != nil {
@@ -82,18 +99,14 @@ func (t *Tree) Pack(ctx context.Context, dir string) (_ *Packed, err error) {
 // ContentDigest returns the digest that Pack would compute.
 func (t *Tree) ContentDigest(ctx context.Context) (string, error) {
 	content := sha256.New()
-	err := t.writeArchives(ctx, content, nil)
+	err := t.writeArchives(ctx, content, nil, nil)
 	return sha256Digest(content), err
 }
 
-// writeArchives writes the entries as tar and, if zipball is not nil, as zip.
-func (t *Tree) writeArchives(ctx context.Context, tarball, zipball io.Writer) error {
+// writeArchives writes the entries as tar and, if zipball is not nil, as zip by deflate.
+func (t *Tree) writeArchives(ctx context.Context, tarball, zipball io.Writer, deflate *flate.Writer) error {
 	w := &packer{tar: tar.NewWriter(tarball), dirs: map[string]bool{}}
 	if zipball != nil {
-		deflate, err := flate.NewWriter(zipball, flate.BestCompression) // of a MiB: one for all, as a zip has one open entry
-		if err != nil {
-			return err
-		}
 		w.zip = zip.NewWriter(zipball)
 		w.zip.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) {
 			deflate.Reset(out)
@@ -183,31 +196,51 @@ func (w *packer) packHeader(name string, mode fs.FileMode, size int64) (io.Write
 	return w.zip.CreateHeader(zh)
 }
 
-// output is a temporary file that computes its digest.
+// output is an archive that computes its digest: in memory up to maxInMemory, then in a temporary file.
 type output struct {
-	file *os.File
-	done func()
-	hash hash.Hash
-	size int64
+	dir   string
+	small []byte
+	file  *os.File // nil: all of it is in small
+	done  func()
+	hash  hash.Hash
+	size  int64
 }
 
-func newOutput(dir string) (*output, error) {
-	f, done, err := files.TempFile(dir)
-	if err != nil {
-		return nil, err
+const maxInMemory = 256 << 10
+
+func newOutput(dir string) *output {
+	return &output{dir: dir, done: func() {}, hash: sha256.New()}
+}
+
+func (o *output) Write(b []byte) (n int, err error) {
+	switch {
+	case o.file != nil:
+		n, err = o.file.Write(b)
+	case len(o.small)+len(b) <= maxInMemory:
+		o.small = append(o.small, b...)
+		n = len(b)
+	default:
+		if o.file, o.done, err = files.TempFile(o.dir); err != nil {
+			o.done = func() {}
+			return 0, err
+		}
+		if _, err = o.file.Write(o.small); err != nil {
+			return 0, err
+		}
+		o.small = nil
+		n, err = o.file.Write(b)
 	}
-	return &output{file: f, done: done, hash: sha256.New()}, nil
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	n, err := o.file.Write(b)
 	o.hash.Write(b[:n])
 	o.size += int64(n)
 	return n, err
 }
 
 func (o *output) packedFile() PackedFile {
-	return PackedFile{Digest: sha256Digest(o.hash), Size: o.size, file: o.file, done: o.done}
+	p := PackedFile{Digest: sha256Digest(o.hash), Size: o.size, file: bytes.NewReader(o.small), done: o.done}
+	if o.file != nil {
+		p.file = o.file
+	}
+	return p
 }
 
 func sha256Digest(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }

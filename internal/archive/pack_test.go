@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,7 +88,17 @@ func TestPackIsDeterministic(t *testing.T) {
 }
 
 func TestPackHoldsTheSameInBothForms(t *testing.T) {
-	p := mustPack(t, mustRoot(t, writeTree(t, 0o022, time.Unix(1e9, 0))))
+	dir := writeTree(t, 0o022, time.Unix(1e9, 0))
+	for _, size := range []int{0, 100 << 10, 600 << 10} { // in memory, and in files
+		noise := make([]byte, size)
+		must.Get(rand.NewChaCha8([32]byte{}).Read(noise))(t)
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "noise"), noise, 0o600))
+		checkBothForms(t, mustPack(t, mustRoot(t, dir)))
+	}
+}
+
+func checkBothForms(t *testing.T, p *archive.Packed) {
+	t.Helper()
 	type entry struct {
 		Name, Text string
 		Mode       fs.FileMode
@@ -141,8 +152,10 @@ func TestPackHoldsTheSameInBothForms(t *testing.T) {
 
 func TestPackLeavesNothingAfterAnError(t *testing.T) {
 	dir := t.TempDir()
-	tree := mustList(t, fstest.MapFS{"a.tf": {Data: []byte("x")}}, archive.Options{})
-	tree.Files[0].Size = 5 // as if the file had shrunk meanwhile
+	noise := make([]byte, 600<<10)
+	must.Get(rand.NewChaCha8([32]byte{}).Read(noise))(t)
+	tree := mustList(t, fstest.MapFS{"a": {Data: noise}, "b.tf": {Data: []byte("x")}}, archive.Options{})
+	tree.Files[1].Size = 5 // as if the file had shrunk meanwhile
 	if _, err := tree.Pack(t.Context(), dir); err == nil {
 		t.Error("want an error")
 	}

@@ -182,8 +182,8 @@ func (f *Finder) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := f.now()
 		wait := f.readNext(ctx)
-		// After each change the list and the index are made anew: in a large catalog for a quarter of the time at most.
-		rest := min(3*f.now().Sub(began), showEvery)
+		// After each change the list and the index are made anew: in a large catalog for a tenth of the time at most.
+		rest := min(9*f.now().Sub(began), showEvery)
 		select {
 		case <-ctx.Done():
 		case <-time.After(rest):

@@ -46,14 +46,15 @@ type Tenants struct {
 	inside  *http.Client // allows own
 
 	// Shared between runs, so that each requests only what has changed.
-	lists *upstream.Lists
-	apps  *upstream.AppTokens
+	lists  *upstream.Lists
+	apps   *upstream.AppTokens
+	probes *oci.Probes
 }
 
 // NewTenants returns a reader of tenants' sources. From then on each Git of this process sends its
 // requests through it.
 func NewTenants(o TenantsOptions) *Tenants {
-	t := &Tenants{o: o, lists: upstream.NewLists(), apps: upstream.NewAppTokens()}
+	t := &Tenants{o: o, lists: upstream.NewLists(), apps: upstream.NewAppTokens(), probes: &oci.Probes{Dial: o.Guard.Dial}}
 	for _, host := range append([]string{o.Registry}, o.FrontEnds...) {
 		t.own = append(t.own, withPort(&url.URL{Scheme: "https", Host: host}))
 	}
@@ -183,7 +184,7 @@ func (e tenant) toRegistry(host string, allowed func(addr.Layout) bool) (*http.C
 
 func (e tenant) ociOptions(h *http.Client) oci.Options {
 	return oci.Options{
-		Transport: h.Transport, UserAgent: e.o.UserAgent,
+		Transport: h.Transport, UserAgent: e.o.UserAgent, Probes: e.probes,
 		Credential: func(_ context.Context, host, _ string) (oci.Credential, error) {
 			switch token := e.hostToken(host); {
 			case token == "":

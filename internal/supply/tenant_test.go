@@ -5,6 +5,7 @@ package supply_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -31,11 +32,18 @@ type inside struct {
 func newInside(t *testing.T) *inside {
 	t.Helper()
 	in := &inside{}
-	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	hit := func(what string) {
 		in.mu.Lock()
 		defer in.mu.Unlock()
-		in.hits = append(in.hits, r.Method+" "+r.URL.Path)
-	}))
+		in.hits = append(in.hits, what)
+	}
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { hit(r.Method + " " + r.URL.Path) }))
+	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			hit("a connection")
+		}
+	}
+	srv.Start()
 	t.Cleanup(srv.Close)
 	in.host = strings.TrimPrefix(srv.URL, "http://")
 	return in
