@@ -30,7 +30,7 @@ func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(status int)      { d.status = status }
 
 // warmAllocations is the most of a warm answer, with its audit record; it may only fall.
-const warmAllocations = 44
+const warmAllocations = 42
 
 // TestWarmAllocations checks that a warm answer is copied, not created: its
 // cost does not grow with the number of versions and rights.

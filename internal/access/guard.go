@@ -93,6 +93,7 @@ type activePolicy struct {
 	Policy
 	issuers  *issuers
 	names    []string // accepted host names; nil: any
+	public   Caller   // without a token
 	replaced bool     // requests in progress may have been screened under the previous rules
 }
 
@@ -110,7 +111,7 @@ func New(o Options) (*Guard, error) {
 		return nil, err
 	}
 	g := &Guard{o: o, log: o.Logger, now: o.Now, cross: http.NewCrossOriginProtection(), spent: spent{until: map[string]time.Time{}}, failures: failures{all: map[[4]string]bool{}}}
-	g.policy.Store(&activePolicy{Policy: o.Policy, issuers: issuers, names: ownNames(o.Policy, o.Names)})
+	g.policy.Store(&activePolicy{Policy: o.Policy, issuers: issuers, names: ownNames(o.Policy, o.Names), public: anonymousCaller(o.Policy)})
 	return g, nil
 }
 
@@ -123,8 +124,17 @@ func (g *Guard) Replace(p Policy) error {
 	if err != nil {
 		return err
 	}
-	g.policy.Store(&activePolicy{Policy: p, issuers: issuers, names: ownNames(p, g.o.Names), replaced: true})
+	g.policy.Store(&activePolicy{Policy: p, issuers: issuers, names: ownNames(p, g.o.Names), public: anonymousCaller(p), replaced: true})
 	return nil
+}
+
+// anonymousCaller returns the sender of a request without a token.
+func anonymousCaller(p Policy) Caller {
+	c := Caller{Mode: "anonymous", scopes: p.Anonymous}
+	for _, s := range p.Anonymous {
+		c.texts = append(c.texts, s.String())
+	}
+	return c
 }
 
 // Caller is the sender of a request.
@@ -145,6 +155,7 @@ type Caller struct {
 
 	scopes []rights.Scope
 	rules  []string // names of the rules that give the scopes, one to one; nil: not given by rules
+	texts  []string // of the scopes, one to one; nil: written at each decision
 	portal bool     // a session of a portal, which counts for templates and instances only
 }
 
@@ -174,8 +185,11 @@ func (c Caller) ruleFor(right rights.Right) (rule string, ok bool) {
 		if !s.Allows(right) {
 			continue
 		}
-		if c.rules != nil {
+		switch {
+		case c.rules != nil:
 			return c.rules[i] + ": " + s.String(), true
+		case c.texts != nil:
+			return c.texts[i], true
 		}
 		return s.String(), true
 	}
@@ -333,10 +347,10 @@ func (g *Guard) identifyCaller(r *http.Request, p *activePolicy) (Caller, error)
 		if c, found, err := g.session(r, p); found {
 			return c, err
 		}
-		return Caller{Mode: "anonymous", scopes: p.Anonymous}, nil
+		return p.public, nil
 	}
 	if p.AnyToken && token != "" && ofTools(r) {
-		return Caller{Mode: "anonymous", scopes: p.Anonymous}, nil
+		return p.public, nil
 	}
 	if c, ok, err := g.credential(r, p, token); err != nil || ok {
 		return callerBehind(c), err

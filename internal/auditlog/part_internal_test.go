@@ -34,7 +34,8 @@ func TestSafeRecord(t *testing.T) {
 		"subject": "anna\u202e\x00", "user_agent": "tofu\x1b[2J\n{}", "detail": "\xff" + strings.Repeat("\u200b", maxField), "action": "yank",
 	} {
 		texts := r.texts()
-		r.setField(texts[:], slog.String(key, foreign))
+		r.setField(texts[:], 0, slog.String(key, foreign))
+		cloneTexts(texts[serverTexts:])
 	}
 	if len(r.Detail) > maxField || strings.Trim(r.Detail, "\ufffd") != "…" {
 		t.Errorf("detail %q", r.Detail)

@@ -138,15 +138,17 @@ func (h *handler) Enabled(_ context.Context, level slog.Level) bool { return lev
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	rec := Record{Time: r.Time.UTC().Round(0)}
 	texts := rec.texts()
+	next := 0
 	for _, a := range h.attrs {
-		rec.setField(texts[:], a)
+		next = rec.setField(texts[:], next, a)
 	}
 	failed := false
 	r.Attrs(func(a slog.Attr) bool {
-		rec.setField(texts[:], a)
+		next = rec.setField(texts[:], next, a)
 		failed = failed || a.Key == "error" && a.Value.String() != ""
 		return true
 	})
+	cloneTexts(texts[serverTexts:])
 	switch {
 	case r.Message == decision, r.Message == refused && !rec.isLostWrite():
 		h.t.decisions.addDecision(rec)
@@ -185,8 +187,8 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	return n
 }
 
-// setField copies a field, cloned if it may be part of a request.
-func (r *Record) setField(texts []field, a slog.Attr) {
+// setField copies a field. It looks first at texts[next], and returns where the field after it is.
+func (r *Record) setField(texts []field, next int, a slog.Attr) int {
 	if a.Value.Kind() == slog.KindInt64 {
 		switch a.Key {
 		case "status":
@@ -194,7 +196,7 @@ func (r *Record) setField(texts []field, a slog.Attr) {
 		case "run":
 			r.Run = int(a.Value.Int64())
 		}
-		return
+		return next
 	}
 	name := a.Key
 	switch name {
@@ -203,15 +205,34 @@ func (r *Record) setField(texts []field, a slog.Attr) {
 	case "reason", "error":
 		name = "detail"
 	}
-	value := a.Value.String()
-	i := slices.IndexFunc(texts, func(f field) bool { return f.name == name })
-	if i < 0 || value == "" {
-		return
+	for n := range texts {
+		if i := (next + n) % len(texts); texts[i].name == name {
+			if value := a.Value.String(); value != "" {
+				*texts[i].to = text.Clip(text.Line(value), maxField)
+			}
+			return i + 1
+		}
 	}
-	if value = text.Clip(text.Line(value), maxField); i >= serverTexts {
-		value = strings.Clone(value)
+	return next
+}
+
+// cloneTexts clones what may be part of a request, into one piece of memory.
+func cloneTexts(texts []field) {
+	size := 0
+	for _, f := range texts {
+		size += len(*f.to)
 	}
-	*texts[i].to = value
+	var all strings.Builder
+	all.Grow(size)
+	for _, f := range texts {
+		all.WriteString(*f.to)
+	}
+	rest := all.String()
+	for _, f := range texts {
+		n := len(*f.to)
+		*f.to = rest[:n]
+		rest = rest[n:]
+	}
 }
 
 // field is a text of a record, by its name in the log.
