@@ -221,7 +221,10 @@ func (s *site) statuses() {
 	s.must(wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		return dora.List(ctx, &v1alpha1.InstanceList{}, client.InNamespace(s.tenants)) == nil, nil
 	}))
-	i := s.instance(s.anna(), func(o client.Object) { o.SetNamespace(s.tenants) })
+	here := func(o client.Object) { o.SetNamespace(s.tenants) }
+	s.allows("an Instance by who has all verbs in its namespace", dora.Create(ctx, s.instance("dora", here)))
+	s.refuses("okara-approver", "one that another is said to have created", dora.Create(ctx, s.instance(user, here)))
+	i := s.instance(s.anna(), here)
 	for what, o := range map[string]client.Object{"an Instance": i, "an object of a kind": s.vpc()} {
 		s.must(s.tenant.Create(s.t.Context(), o))
 		write := func(c client.Client) error {
