@@ -174,6 +174,10 @@ func (k *requests) endInstance(r *lifecycle.Record) {
 	_ = k.applyEvent(admin, lifecycle.DestroyNow{ID: r.ID})
 }
 
+// refusedMark begins the digest of inputs that were refused alone. They are judged again: the
+// Template may accept them later.
+const refusedMark = "!"
+
 func (k *requests) applyChanges(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	had := o.Status.Handled
 	if had == nil {
@@ -191,10 +195,16 @@ func (k *requests) applyChanges(o *v1alpha1.Instance, r *lifecycle.Record, handl
 	if !had.ExpiresAt.Equal(handled.ExpiresAt) && handled.ExpiresAt != nil {
 		errs = append(errs, k.extend(r, who, handled.ExpiresAt.Time))
 	}
-	if had.Inputs != handled.Inputs {
-		errs = append(errs, k.update(o, r, who))
-	}
 	spec := errors.Join(errs...)
+	refused := refusedMark + handled.Inputs
+	if had.Inputs != handled.Inputs {
+		err := k.update(o, r, who)
+		if err != nil && spec == nil {
+			handled.Inputs = refused
+		}
+		errs = append(errs, err)
+		spec = errors.Join(spec, err)
+	}
 	do(had.Request != handled.Request, who, lifecycle.Retry{ID: r.ID})
 	asked := requestsChange(k.doc.Records[r.ID])
 	do(had.Cancel != handled.Cancel, who, lifecycle.Cancel{ID: r.ID})
@@ -202,7 +212,7 @@ func (k *requests) applyChanges(o *v1alpha1.Instance, r *lifecycle.Record, handl
 	do(isAbandoned(o, r), lifecycle.Actor{Admin: true}, orphanEvent(r))
 	handled.Refused = had.Refused
 	handled.RefusedGeneration = had.RefusedGeneration
-	if equality.Semantic.DeepEqual(had, handled) {
+	if spec == nil && equality.Semantic.DeepEqual(had, handled) {
 		return nil
 	}
 	switch {
@@ -212,7 +222,7 @@ func (k *requests) applyChanges(o *v1alpha1.Instance, r *lifecycle.Record, handl
 		return handled
 	case spec != nil:
 		handled.RefusedGeneration = o.Generation
-	case had.RefusedGeneration == o.Generation:
+	case had.RefusedGeneration == o.Generation && had.Inputs != refused:
 		return handled // other requests do not lift the refusal
 	default:
 		handled.RefusedGeneration = 0

@@ -70,7 +70,7 @@ func TestSaysWhatFails(t *testing.T) {
 func TestRefusedIsNotReady(t *testing.T) {
 	s := newSite(t)
 	s.events = events.NewFakeRecorder(1000)
-	s.template("sandbox.vpc", nil)
+	of := s.template("sandbox.vpc", nil)
 	id := s.ready("anna")
 	leader := s.leader()
 	s.run(leader, "it is Ready", s.isReady(id))
@@ -102,4 +102,16 @@ func TestRefusedIsNotReady(t *testing.T) {
 	}
 	change(func(o *v1alpha1.Instance) { o.Spec.Version = "" })
 	s.run(leader, "it is Ready again", s.isReady(id))
+	change(func(o *v1alpha1.Instance) { o.Spec.Version = "1.9.0" })
+	s.run(leader, "a version that the Template does not have yet is refused", s.says(id, v1alpha1.ConditionStalled, why))
+	must.Succeed(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(of), of))
+	newer := of.Status.Versions[0]
+	newer.Version = "1.9.0"
+	of.Status.Versions = append(of.Status.Versions, newer)
+	must.Succeed(t, s.client.Status().Update(t.Context(), of))
+	s.run(leader, "it is updated once the Template has it", func() bool { return s.isReady(id)() && s.all()[id].Status.Module.Version == "1.9.0" })
+	ask("at last") // and no later request finds it refused
+	if !s.isReady(id)() {
+		t.Errorf("%+v", s.all()[id].Status)
+	}
 }

@@ -203,7 +203,8 @@ func (s *Store) readSettled(ctx context.Context, id string) (*lifecycle.Document
 // isProcessed reports whether the operator has processed all requests of an Instance.
 func isProcessed(o *v1alpha1.Instance) bool {
 	says := requestedNow(o)
-	had := o.Status.Handled
+	had := o.Status.Handled.DeepCopy()
+	had.Inputs = strings.TrimPrefix(had.Inputs, refusedMark)
 	says.Refused = had.Refused
 	says.RefusedGeneration = had.RefusedGeneration
 	return equality.Semantic.DeepEqual(had, says)
