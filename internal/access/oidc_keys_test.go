@@ -128,6 +128,11 @@ func TestProof(t *testing.T) {
 			t.Errorf("policy %d: %v", i, err)
 		}
 	}
+	for mode, text := range map[string]string{"webhook": `"webhook"`, "": `""`, "login": ""} { // of a later okara, or a damaged one
+		if err := g.CheckProof(access.Proof{Mode: mode, Subject: "run"}, right); (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text) {
+			t.Errorf("mode %q: %v", mode, err)
+		}
+	}
 }
 
 // keysBlock returns the settings of an issuer with its keys in a file.

@@ -3,6 +3,7 @@
 package access
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -53,10 +54,12 @@ func (g *Guard) CheckProof(p Proof, right rights.Right) error {
 		}
 	case "oidc":
 		good = slices.ContainsFunc(policy.Issuers, func(i Issuer) bool { return i.URL == p.Issuer }) && !policy.void.isVoid(p.Issuer, p.Subject, issued)
-	case "login":
+	case "login", "session":
 		good = !policy.isLoginVoid(p.Issuer, p.Subject, issued)
 	case modeRun:
 		good = g.o.RunOver == nil || !g.o.RunOver(p.Subject)
+	default:
+		return &Refusal{Status: http.StatusForbidden, Text: fmt.Sprintf("this address was created for a token of the kind %q, which this server does not know", p.Mode)}
 	}
 	if good {
 		return nil
