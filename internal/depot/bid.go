@@ -260,7 +260,31 @@ func isLiving(ctx context.Context, l *Listing, tag string) bool {
 	if l.Kind == addr.KindModule {
 		return false
 	}
+	age, err := bidAge(ctx, l, tag)
+	return err == nil && age <= bidExpires
+}
+
+func bidAge(ctx context.Context, l *Listing, tag string) (time.Duration, error) {
 	m, err := l.Repository.Fetch(ctx, tag)
 	made, _ := time.Parse(time.RFC3339, artifact.AnnotationsOf(m)[annBidTime])
-	return err == nil && l.now().Sub(made).Abs() <= bidExpires
+	return l.now().Sub(made).Abs(), err
+}
+
+// hasUnderWay reports whether a module's publisher, whose bid does not begin with own, may not have moved
+// latest yet: its bid is young, and the version's time, which is recorded then, is not there.
+func hasUnderWay(ctx context.Context, l *Listing, own string) bool {
+	done := map[string]bool{}
+	for tag := range l.Times {
+		if v, ok := addr.VersionFromTag(tag); ok {
+			done[numberHash(l.Kind, v)] = true
+		}
+	}
+	return slices.ContainsFunc(l.Tags, func(tag string) bool {
+		rest, ok := strings.CutPrefix(tag, bidPrefix)
+		if !ok || len(rest) < bidHash || done[rest[:bidHash]] || own != "" && strings.HasPrefix(tag, own) || slices.Contains(l.Tags, strings.TrimSuffix(tag, bidEnd)+bidEnd) {
+			return false
+		}
+		age, err := bidAge(ctx, l, tag)
+		return err != nil || age <= bidValid // it may have been withdrawn since
+	})
 }

@@ -58,6 +58,9 @@ func putNew(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o p
 	if err == nil && !hasAll(before.Tags, []string{v.Tag(), name.Tag()}) {
 		warnings = append(warnings, recordMove(ctx, l.Repository, v.Tag(), name.Tag(), before.now(), m)...)
 	}
+	if err == nil && o.ended != nil {
+		warnings = append(warnings, o.ended()...)
+	}
 	return warnings, err
 }
 
@@ -72,8 +75,9 @@ type putOptions struct {
 	edition bool
 	own     putOwn
 	// written is called once the version exists, while others still see the bid. l is the list from
-	// before; old means that it lacks the bid.
+	// before; old means that it lacks the bid. ended is called after it is withdrawn.
 	written func(l *Listing, root oci.Manifest, old bool) (warnings []string)
+	ended   func() (warnings []string)
 }
 
 // putOwn says what bids for other manifests of the same content are, of another time or commit.

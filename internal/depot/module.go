@@ -203,7 +203,8 @@ func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVers
 	if s.there.Existing && len(s.lost) == 0 {
 		out := s.there
 		if !o.NoLatest {
-			out.Warnings = append(out.Warnings, moveByList(ctx, s.listing, out)...)
+			_, warnings := moveByList(ctx, s.listing, out)
+			out.Warnings = append(out.Warnings, warnings...)
 		}
 		out.Warnings = append(out.Warnings, s.listing.completeTime(ctx, m.Version)...)
 		out.Warnings = append(out.Warnings, listInCatalog(ctx, d, m.Module.Item(), o.Annotations[artifact.AnnTitle])...)
@@ -337,7 +338,6 @@ func (o ModuleOptions) isUnlisted(v addr.Version) bool {
 // has it; if one is missing after all, each gets a HEAD.
 func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o ModuleOptions) (root oci.Manifest, warnings []string, err error) {
 	r := l.Repository
-	put := putOptions{fresh: true, written: o.latestMover(ctx, v)}
 	blobs := oci.Artifact{Blobs: a.Blobs, New: true}
 	if o.More || len(l.Times) > 0 { // okara published an existing version
 		empty := oci.EmptyBlob().Digest
@@ -346,6 +346,7 @@ func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o 
 	if _, err := r.Push(ctx, blobs); err != nil {
 		return a.Root, nil, err
 	}
+	put := o.putWithLatest(ctx, v, true)
 	root, warnings, err = putContent(ctx, l, v, a.Root, put)
 	if !oci.MissesBlob(err) {
 		return root, warnings, err
@@ -372,7 +373,7 @@ func pushChecked(ctx context.Context, l *Listing, v addr.Version, out Published,
 	if o.Policy == PolicyEditions {
 		root, warnings, err = pushEdition(ctx, l, v, a.Root)
 	} else {
-		root, warnings, err = putContent(ctx, l, v, a.Root, putOptions{written: o.latestMover(ctx, v)})
+		root, warnings, err = putContent(ctx, l, v, a.Root, o.putWithLatest(ctx, v, false))
 	}
 	out.Digest = root.Digest.String()
 	out.Warnings = append(out.Warnings, warnings...)
