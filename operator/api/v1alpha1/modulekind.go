@@ -62,6 +62,7 @@ type KindNames struct {
 	// Name in API paths, such as vpcs. The definition must have the same name.
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:Pattern=`^[a-z]([-0-9a-z]*[0-9a-z])?$`
+	// +kubebuilder:validation:XValidation:rule="self != 'instances'",message="instances is reserved for the kind Instance"
 	Plural string `json:"plural"`
 
 	// Singular name on the command line. Default: the kind in lower case.

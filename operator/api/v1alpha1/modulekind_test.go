@@ -108,6 +108,7 @@ func TestModuleKindsRefused(t *testing.T) {
 	}{
 		{"metadata.name must equal", func(k *v1alpha1.ModuleKind) { k.Name = "others" }},
 		{"is reserved for", func(k *v1alpha1.ModuleKind) { k.Name, k.Spec.Names.Plural = "instance", "instance" }},
+		{"is reserved for the kind Instance", func(k *v1alpha1.ModuleKind) { k.Name, k.Spec.Names.Plural = "instances", "instances" }},
 		{"spec.names.kind", func(k *v1alpha1.ModuleKind) { k.Spec.Names.Kind = "vpc" }},
 		{"exactly one of", func(k *v1alpha1.ModuleKind) { k.Spec.Module.Repository = "net/vpc" }},
 		{"exactly one of", func(k *v1alpha1.ModuleKind) { k.Spec.Module.Address = "" }},

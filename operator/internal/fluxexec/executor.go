@@ -163,7 +163,7 @@ func (s *Status) useSourceFailure(ctx context.Context, c fluxobj.Client, a about
 		return err
 	}
 	arrived := source != nil && fluxobj.Conditions(source)["Ready"].True()
-	if failed := failureOf(source); failed != (Failure{}) || sourceFails(s.Failure.Reason) && !arrived {
+	if failed := failureOf(source); failed != (Failure{}) || sourceFails(s.Failure.Reason) && (!arrived || s.Failure.Message == noArtifact) {
 		s.Failure = failed // empty while the source is being fetched
 	}
 	return nil

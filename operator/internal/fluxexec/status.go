@@ -152,6 +152,9 @@ func (s Spec) observe(live *unstructured.Unstructured) Status {
 // sourceFails reports whether a reason is about the source, which Apply ensures.
 func sourceFails(reason string) bool { return reason == "ArtifactFailed" || reason == "SourceNotReady" }
 
+// noArtifact is what tofu-controller says until it looks again: it may have arrived by now.
+const noArtifact = "Source is not ready, artifact not found"
+
 // lock returns the lock that blocked the last try, which may be gone.
 func (s *Spec) lock(live *unstructured.Unstructured, conditions map[string]fluxobj.Condition) string {
 	id := fluxobj.Text(live, "status", "lock", "pending")

@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -211,10 +212,11 @@ func isReported(kind string) bool {
 }
 
 func noticeText(r *lifecycle.Record, n lifecycle.Notice) string {
+	what := strings.ReplaceAll(strings.Replace(n.Kind, "expires_", "expires in ", 1), "_", " ")
 	if r == nil || r.Reason == "" {
-		return n.Kind
+		return what
 	}
-	return n.Kind + ": " + r.Reason
+	return what + ": " + r.Reason
 }
 
 func eventReason(kind string) string { return string(phaseOf(lifecycle.Phase(kind))) }

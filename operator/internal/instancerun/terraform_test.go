@@ -208,6 +208,12 @@ func TestTerraform(t *testing.T) {
 		t.Errorf("a source that does not come: %+v", st)
 	}
 	s.source("")
+	s.says("False", "ArtifactFailed", map[string]any{"conditions": []any{map[string]any{
+		"type": "Ready", "status": "False", "reason": "ArtifactFailed", "lastTransitionTime": "2026-01-01T00:00:00Z", "message": "Source is not ready, artifact not found",
+	}}})
+	if st := s.run(run.Running); st.Waiting != "" {
+		t.Errorf("a source that has just come: %+v", st)
+	}
 	s.says("False", "TFExecApplyFailed", map[string]any{"reconciliationFailures": int64(1)})
 	if st := s.run(run.Running); st.Waiting != lifecycle.WaitRetry || st.Message != "it says so" {
 		t.Errorf("%+v", st)

@@ -364,7 +364,7 @@ func sumDepot(d *v1alpha1.Depot, list []v1alpha1.DepotEntry) verdict.Verdict {
 	}
 	v := verdict.Verdict{State: state, Reason: v1alpha1.ReasonEntriesFailed, Message: fmt.Sprintf("%d of %d entries are not Ready: %s %s is %s", s.Failed, len(list), list[0].Kind, list[0].Name, list[0].Reason)}
 	if list[0].Reason == v1alpha1.ReasonNameTaken {
-		v.Message += ", because it is not of this Depot: delete it, and the Depot makes its own"
+		v.Message += ", because it is not of this Depot: delete it, or its entry in the other Depot, and this one makes its own"
 	}
 	if state == verdict.UnderWay {
 		v.Reason = v1alpha1.ReasonRunning
