@@ -3,6 +3,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"io"
 	"log"
 	"net/http"
@@ -113,6 +114,7 @@ func TestBadUsage(t *testing.T) {
 		{"state diff REGISTRY/infra/state 1 DIR/none", cli.ExitUsage, "DIR/none does not exist", "A and B are versions"},
 		{"state diff TEXT DIR/none", cli.ExitUsage, "DIR/none does not exist", "or state files"},
 		{"state diff TEXT TEXT", cli.ExitUsage, "TEXT is not a state file", "or the number of a version"},
+		{"state diff DIR/sealed TEXT", cli.ExitFailure, "okara: DIR/sealed: the state is encrypted by OpenTofu", ""},
 		{"state diff nosuch.json", cli.ExitUsage, "nosuch.json does not exist", "A and B are versions"},
 		{"state restore REGISTRY/infra/state", cli.ExitUsage, "missing: N", "okara state history REGISTRY/infra/state"},
 		{"state prune REGISTRY/state/typo --keep 1 --yes", cli.ExitNotFound, "no states in REGISTRY/state/typo", "okara state list REGISTRY --all"},
@@ -252,7 +254,7 @@ func TestBadUsage(t *testing.T) {
 		{"sign acme/dns@1.0.0 --sign-key KEYS/ID.pub.asc --registry REGISTRY", cli.ExitUsage, "this is a public key", "use the private key"},
 		{"sign net/vpc/aws@1.0.0 --cosign-key DIR/none --registry REGISTRY", cli.ExitUsage, "does not exist", "`okara keys new` creates one"},
 		{"verify net/vpc/aws@1.0.0 --cosign-key KEYS/okara-cosign.key --registry REGISTRY", cli.ExitUsage, "this is a private key", "use the public key"},
-		{"TMPDIR=DIR/none publish module MODULE net/tmp/aws 1.0.0 --registry REGISTRY", cli.ExitFailure, "does not exist", "cannot create temporary files in DIR/none; set TMPDIR to another directory"},
+		{"TMPDIR=DIR/none publish module LARGE net/tmp/aws 1.0.0 --registry REGISTRY", cli.ExitFailure, "does not exist", "cannot create temporary files in DIR/none; set TMPDIR to another directory"},
 		{"publish module LOOP net/vpc/aws 1.2.0 --registry REGISTRY", cli.ExitFailure, "a: circular symbolic link to b: refused", ""},
 		{"publish provider UNSAFE acme/dns 1.0.0 --sign-key KEYS/ID.asc --registry REGISTRY", cli.ExitFailure, `unsafe path "../escaped"`, ""},
 		{"publish provider RELEASE acme/dns 1.0.0 --registry REGISTRY", cli.ExitFailure, "SHA256SUMS is not signed", ""},
@@ -329,6 +331,7 @@ func newBadUsage(t *testing.T) badUsage {
 	t.Cleanup(tls.Close)
 	text, empty := filepath.Join(dir, "text"), filepath.Join(t.TempDir(), "empty")
 	mustWrite(t, text, []byte("hello\n"))
+	mustWrite(t, filepath.Join(dir, "sealed"), []byte(`{"encrypted_data":"AAAA"}`))
 	mustWrite(t, empty, nil)
 	keys, settings, cut := filepath.Join(dir, "keys"), filepath.Join(dir, "settings.hcl"), filepath.Join(dir, "cut.tar")
 	mustOkara(t, "keys", "new", "--cosign", "--dir", keys)
@@ -339,13 +342,16 @@ func newBadUsage(t *testing.T) badUsage {
 	if err := os.Truncate(cut, 4096); err != nil { // between two of its files
 		t.Fatal(err)
 	}
-	unsafe, loop := t.TempDir(), newModuleDir(t)
+	unsafe, loop, large := t.TempDir(), newModuleDir(t), newModuleDir(t)
+	noise := make([]byte, 300<<10) // more than is packed in memory
+	_, _ = rand.Read(noise)        // it never fails
+	mustWrite(t, filepath.Join(large, "noise"), noise)
 	mustWrite(t, filepath.Join(unsafe, "terraform-provider-dns_1.0.0_linux_amd64.zip"), depottest.NewZip(t, depottest.File("terraform-provider-dns", "", 0o755), depottest.File("../escaped", "", 0o644)))
 	for target, name := range map[string]string{"b": "a", "a": "b"} {
 		must.Succeed(t, os.Symlink(target, filepath.Join(loop, name)))
 	}
 	return badUsage{registry, strings.NewReplacer(
-		"PUBLIC", filepath.Join(keys, "okara-cosign.pub"), "KEYS", keys, "ID", id, "SETTINGS", settings, "CUT", cut, "FOLDER", t.TempDir(), "UNSAFE", unsafe, "LOOP", loop, "RELEASE", newRelease(t, 1, 100), "TMPDIR", "TMPDIR",
+		"PUBLIC", filepath.Join(keys, "okara-cosign.pub"), "KEYS", keys, "ID", id, "SETTINGS", settings, "CUT", cut, "FOLDER", t.TempDir(), "UNSAFE", unsafe, "LOOP", loop, "LARGE", large, "RELEASE", newRelease(t, 1, 100), "TMPDIR", "TMPDIR",
 		"REGISTRY", registry.host, "MODULE", module, "DIR", dir, "TEXT", text, "EMPTY", empty, "TLS", strings.TrimPrefix(tls.URL, "https://"),
 		"LOGIN", newAnswer(t, http.StatusUnauthorized, `{"errors":[{"code":"UNAUTHORIZED","message":"who are you"}]}`),
 		"DENIES", newAnswer(t, http.StatusForbidden, `{"errors":[{"code":"DENIED","message":"policy says no"}]}`),
