@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -117,6 +118,9 @@ func readSide(ctx context.Context, s *statebackend.Store, ws, side string, versi
 			return nil, err
 		}
 		doc, err := states.Parse(state)
+		if errors.Is(err, states.ErrEncrypted) {
+			return nil, fmt.Errorf("%s: %w", side, err)
+		}
 		if err != nil {
 			return nil, cli.WithHint(cli.UsageError("%s is not a state file: %s", side, strings.TrimPrefix(err.Error(), "not a state file: ")), "expected a state file, or the number of a version")
 		}

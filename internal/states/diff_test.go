@@ -37,6 +37,7 @@ func TestDiff(t *testing.T) {
 		{"an unknown kind of mark", resource(`{"a":"s"}`, `[[{"type":"splat"}]]`), resource(`{"a":"t"}`, `[]`), []string{"~ t.n", `    (sensitive_attributes): [""] -> (none)`, "    a: (sensitive) -> (sensitive)"}},
 		{"named like a secret", resource(`{"db":{"Master-Password":"s"},"secrets":{"x":"s"},"apiKey":"s"}`, `[]`), resource(`{"db":{"Master-Password":"t"},"secrets":{"x":"t"},"apiKey":"t"}`, `[]`),
 			[]string{"~ t.n", "    apiKey: (sensitive) -> (sensitive)", "    db.Master-Password: (sensitive) -> (sensitive)", "    secrets.x: (sensitive) -> (sensitive)"}},
+		{"escapes of one string", resource(`{"a":"\u0026\u00fc\n"}`, `[]`), resource(`{"a":"&ü\n"}`, `[]`), nil},
 		{"a long value", resource(`{"a":"x"}`, `[]`), resource(`{"a":"`+strings.Repeat("ü", 200)+`"}`, `[]`), []string{"~ t.n", `    a: "x" -> "` + strings.Repeat("ü", 119) + "…"}},
 	}
 	// facts is a state with one instance that has these members, one output and one check.
@@ -54,6 +55,7 @@ func TestDiff(t *testing.T) {
 		"what is not set":    {facts("", `"dependencies":[ ],"status":"","create_before_destroy":false,`, "", ""), facts("", "", "", ""), ""},
 		"a sensitive output": {facts("", "", "", ""), facts("", "", `"sensitive":true,`, ""), `~ output.o|    (sensitive): (none) -> true`},
 		"a check":            {facts("", "", "", `"status":"pass",`), facts("", "", "", `"status":"fail",`), `~ check_results check.c|    (status): "pass" -> "fail"`},
+		"escapes of one key": {facts("", `"index_key":"a\u0026",`, "", ""), facts("", `"index_key":"a&","status":"x",`, "", ""), `~ t.n["a&"]|    (status): (none) -> "x"`},
 		"what is left out":   {facts("", `"private":"x","schema_version":1,`, "", ""), facts("", `"private":"y","schema_version":2,`, "", ""), "not compared: private, schema_version"},
 	} {
 		want := strings.Split(at.want, "|")

@@ -213,11 +213,23 @@ func (f *flattener) readValue(path string, sensitive bool) {
 		_ = eachElement(f.dec, func(i int) error { return deeper(path+"["+strconv.Itoa(i)+"]", sensitive) })
 		raw = []byte("[]")
 	default:
-		raw, _ = f.dec.ReadValue()
+		v, _ := f.dec.ReadValue()
+		raw = shortString(v)
 	}
 	if empty {
 		f.values[path] = value{json: raw, sensitive: sensitive}
 	}
+}
+
+// shortString returns a string without the escapes that it does not need: the tools write &
+// as \u0026, and jq does not. Other values are returned as they are.
+func shortString(v []byte) []byte {
+	if !bytes.ContainsRune(v, '\\') {
+		return v
+	}
+	short := jsontext.Value(bytes.Clone(v))
+	_ = short.Format(jsontext.AllowInvalidUTF8(true)) // it is valid
+	return short
 }
 
 func joinPath(path, name string) string {

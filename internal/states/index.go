@@ -266,7 +266,7 @@ func (d *Document) indexInstance(dec *jsontext.Decoder) (i indexed, err error) {
 		case "index_key":
 			v, err := dec.ReadValue()
 			if i.suffix = ""; string(v) != "null" {
-				i.suffix = "[" + string(v) + "]"
+				i.suffix = "[" + string(shortString(v)) + "]"
 			}
 			return err
 		case "deposed":
