@@ -137,8 +137,8 @@ func TestCheckParameters(t *testing.T) {
 			if err != nil && strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("the value is shown: %v", err)
 			}
-			if !errors.Is(err, template.ErrInvalid) {
-				t.Errorf("%v is not ErrInvalid", err)
+			if !errors.Is(err, template.ErrInvalid) || strings.HasPrefix(err.Error(), ":") {
+				t.Errorf("%v is not ErrInvalid, or of no field", err)
 			}
 		})
 	}

@@ -196,7 +196,7 @@ type FieldError struct {
 	Text string
 }
 
-func (e *FieldError) Error() string { return e.Path + ": " + e.Text }
+func (e *FieldError) Error() string { return strings.TrimPrefix(e.Path+": "+e.Text, ": ") }
 func (e *FieldError) Unwrap() error { return ErrInvalid }
 
 // fieldErrors converts problems to errors. A value is never repeated: it may be secret.

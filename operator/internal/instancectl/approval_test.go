@@ -99,11 +99,19 @@ func TestApprovalDoors(t *testing.T) {
 	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.Approval.Mode = "Request" })
 	leader := s.leader()
 
+	s.assign("oidc:anna", "oidc:dora")
+	s.run(leader, "one that is read waits", s.is(s.id, "Requested"))
+	read := s.all()[s.id].Status.Plan
+	must.Succeed(t, s.client.Delete(t.Context(), s.all()[s.id]))
+	s.run(leader, "it is gone", func() bool { return s.all()[s.id] == nil })
 	s.ask("oidc:anna")
 	s.run(leader, "it waits", s.is(s.id, "Requested"))
 	s.refuses(leader, "oidc:anna", "someone other than")
 	s.refuses(leader, "portal:https://idp#anna", "someone other than")
 	of := v1alpha1.ApprovalTarget{Kind: "Instance", Name: s.id}
+	if got := s.hear(leader, &v1alpha1.Approval{Spec: v1alpha1.ApprovalSpec{Target: of, Plan: read, Generation: 1, Approver: "oidc:ben"}}); got.Result != v1alpha1.ApprovalStale {
+		t.Errorf("what nobody has read is approved: %+v", got)
+	}
 	if got := s.hear(leader, &v1alpha1.Approval{Spec: v1alpha1.ApprovalSpec{Target: of, Plan: v1alpha1.PlanRequest, Approver: "oidc:ben"}}); got.Result != v1alpha1.ApprovalStale || !strings.Contains(got.Message, "spec.generation is missing") {
 		t.Errorf("%+v", got)
 	}

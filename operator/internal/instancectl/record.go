@@ -89,9 +89,7 @@ func showRecord(s *v1alpha1.InstanceStatus, r *lifecycle.Record) {
 		s.Message = c.Message
 	}
 	s.Outputs = toJSONValues(r.Outputs)
-	if s.Plan = lifecycle.Awaits(r); r.Phase == lifecycle.Requested {
-		s.Plan = v1alpha1.PlanRequest
-	}
+	s.Plan = lifecycle.Awaits(r)
 	for _, c := range machineConditions(r) {
 		setCondition(&s.Conditions, c, s.ObservedGeneration)
 	}

@@ -297,7 +297,7 @@ func (s *Store) decide(ctx context.Context, c lifecycle.Command, o *v1alpha1.Ins
 	switch {
 	case !isRequest(plan):
 		plan, _, _ = strings.Cut(plan, "@")
-	case plan != o.Status.Plan: // a launch: the generation identifies it
+	case plan != o.Status.Plan: // a launch that the operator has not recorded yet: the generation identifies it
 		plan = v1alpha1.PlanRequest
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d\x00%s\x00%s", d, plan, o.Generation, o.UID, actorName(c.Actor)))
