@@ -163,12 +163,16 @@ func (d *definitions) establishKind(ctx context.Context, def *v1alpha1.ModuleKin
 	if err := d.keepRevisions(ctx, def, k); err != nil {
 		return err
 	}
-	stopped, err := d.rollOut(ctx, def, k, n.versions)
+	stopped, err := d.rollOut(ctx, def, k, &n)
 	switch {
 	case err != nil:
 		return err
 	case wrong != nil:
 		return wrong
 	}
-	return cmp.Or(stopped, fluxexec.CheckInstalled(d.kinds.mapper, false, def.Spec.Run.Approval.Mode == v1alpha1.ApprovalPlan, d.Gate))
+	wrong = cmp.Or(stopped, fluxexec.CheckInstalled(d.kinds.mapper, false, def.Spec.Run.Approval.Mode == v1alpha1.ApprovalPlan, d.Gate))
+	if wrong == nil && n.passed != nil {
+		return n.passed
+	}
+	return wrong
 }

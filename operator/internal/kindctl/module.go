@@ -29,6 +29,40 @@ type made struct {
 type now struct {
 	made
 	versions []addr.Version // allowed by the definition, the highest first
+	passed   *passedError   // the newest that is not taken; nil: none
+}
+
+// maxTried is how many versions are tried, of which the newest cannot run.
+const maxTried = 20
+
+// passedError says which newer version is not taken, and why. The definition is Ready.
+type passedError struct {
+	version string
+	why     error
+}
+
+func (e *passedError) Error() string {
+	return "version " + e.version + " is passed over: " + e.why.Error()
+}
+
+func (n *now) passOver(v addr.Version, why error) {
+	if n.passed == nil {
+		n.passed = &passedError{v.String(), why}
+	}
+}
+
+// checkRuns refuses a version that tofu-controller cannot run.
+func (d *definitions) checkRuns(def *v1alpha1.ModuleKind, found Version) error {
+	if found.Size > fluxexec.MaxModule {
+		return &verdict.Problem{Reason: v1alpha1.ReasonModuleTooLarge, Message: fmt.Sprintf("the module is %.1f MiB, but tofu-controller's runner accepts at most %d MiB: exclude files with .tfignore", float64(found.Size)/(1<<20), fluxexec.MaxModule>>20)}
+	}
+	if r := def.Spec.Run.Runner; r != nil && r.Image != "" {
+		return nil // its tool is not known
+	}
+	if err := found.Module.RefusedBy(d.Tool); err != nil {
+		return &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: err.Error()}
+	}
+	return nil
 }
 
 // allowedVersions returns the versions that a definition allows, the highest first.
@@ -83,28 +117,29 @@ func (d *definitions) resolveCurrent(ctx context.Context, def *v1alpha1.ModuleKi
 	if len(versions) == 0 {
 		return n, &verdict.Problem{Reason: v1alpha1.ReasonVersionMissing, Message: fmt.Sprintf("no version of module %s matches %q", nameOf(m), m.Version), Retry: true}
 	}
-	chosen := versions[0]
-	if kept != nil && cmp.Or(def.Spec.Upgrade.Policy, v1alpha1.UpgradeManual) == v1alpha1.UpgradeManual {
-		chosen = *kept
-	}
 	def.Status.UpdateAvailable = ""
-	if versions[0].Compare(chosen) > 0 {
-		def.Status.UpdateAvailable = versions[0].String()
-	}
-	found, err := d.Modules.Version(ctx, m, chosen)
-	if err != nil {
-		return n, err
-	}
-	if had := def.Status.Module; had != nil && had.Version == found.Version && had.Digest != found.Digest {
-		return n, &verdict.Problem{Reason: v1alpha1.ReasonDigestMismatch, Message: fmt.Sprintf("tag %s is now %s, but %s was resolved: refused; see okara depot status", found.Version, found.Digest, had.Digest)}
-	}
-	if found.Size > fluxexec.MaxModule {
-		return n, &verdict.Problem{Reason: v1alpha1.ReasonModuleTooLarge, Message: fmt.Sprintf("the module is %.1f MiB, but tofu-controller's runner accepts at most %d MiB: exclude files with .tfignore", float64(found.Size)/(1<<20), fluxexec.MaxModule>>20)}
-	}
-	if r := def.Spec.Run.Runner; r == nil || r.Image == "" {
-		if err := found.Module.RefusedBy(d.Tool); err != nil {
-			return n, &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: err.Error()}
+	tried := versions[:min(len(versions), maxTried)]
+	if kept != nil && cmp.Or(def.Spec.Upgrade.Policy, v1alpha1.UpgradeManual) == v1alpha1.UpgradeManual {
+		tried = []addr.Version{*kept}
+		if versions[0].Compare(*kept) > 0 {
+			def.Status.UpdateAvailable = versions[0].String()
 		}
+	}
+	var found Version
+	for _, v := range tried {
+		if found, err = d.Modules.Version(ctx, m, v); err != nil {
+			return n, err
+		}
+		if had := def.Status.Module; had != nil && had.Version == found.Version && had.Digest != found.Digest {
+			return n, &verdict.Problem{Reason: v1alpha1.ReasonDigestMismatch, Message: fmt.Sprintf("tag %s is now %s, but %s was resolved: refused; see okara depot status", found.Version, found.Digest, had.Digest)}
+		}
+		if err = d.checkRuns(def, found); err == nil {
+			break
+		}
+		n.passOver(v, err)
+	}
+	if err != nil { // nothing runs: what is wrong with the newest
+		return n, n.passed.why
 	}
 	if had, ok := d.made[def.Name]; ok && had.kind.Definition.UID == def.UID && had.generation == def.Generation && had.found.Digest == found.Digest {
 		n.made = had

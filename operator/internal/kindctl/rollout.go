@@ -37,13 +37,13 @@ func (w *batch) freeSlots(def *v1alpha1.ModuleKind) int {
 }
 
 // rollOut updates the next objects; stopped: why no further one. It counts them too.
-func (d *definitions) rollOut(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, versions []addr.Version) (stopped, err error) {
+func (d *definitions) rollOut(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, n *now) (stopped, err error) {
 	if def.Status.Module == nil {
 		return nil, nil
 	}
-	w, err := d.planBatch(ctx, def, k, versions, k.eachCached)
+	w, err := d.planBatch(ctx, def, k, n, k.eachCached)
 	if err == nil && w.freeSlots(def) > 0 { // the cache may not show yet which objects were updated before
-		w, err = d.planBatch(ctx, def, k, versions, func(ctx context.Context, do func(*unstructured.Unstructured) error) error {
+		w, err = d.planBatch(ctx, def, k, n, func(ctx context.Context, do func(*unstructured.Unstructured) error) error {
 			return fluxobj.EachObject(ctx, d.Client, k.gvk, do)
 		})
 	}
@@ -65,7 +65,7 @@ func (d *definitions) rollOut(ctx context.Context, def *v1alpha1.ModuleKind, k *
 }
 
 // planBatch determines the progress of a rollout.
-func (d *definitions) planBatch(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, versions []addr.Version, each func(context.Context, func(*unstructured.Unstructured) error) error) (*batch, error) {
+func (d *definitions) planBatch(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, n *now, each func(context.Context, func(*unstructured.Unstructured) error) error) (*batch, error) {
 	w := &batch{}
 	count := 0
 	err := each(ctx, func(o *unstructured.Unstructured) error {
@@ -73,18 +73,18 @@ func (d *definitions) planBatch(ctx context.Context, def *v1alpha1.ModuleKind, k
 		if o.GetDeletionTimestamp() != nil || changeOf(o) == (change{}) {
 			return nil // it is being deleted, or gets what is current when it is reconciled
 		}
-		return d.addToBatch(ctx, def, k, o, versions, w)
+		return d.addToBatch(ctx, def, k, o, n, w)
 	})
 	def.Status.Objects = int32(count)
 	def.Status.Outdated = int32(len(w.waiting))
 	return w, err
 }
 
-func (d *definitions) addToBatch(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, o *unstructured.Unstructured, versions []addr.Version, w *batch) error {
+func (d *definitions) addToBatch(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, o *unstructured.Unstructured, n *now, w *batch) error {
 	is := changeOf(o)
 	next := change{k.revision(), is.module}
-	if len(versions) > 0 {
-		newest, err := d.findNewer(ctx, def, o, versions)
+	if len(n.versions) > 0 {
+		newest, err := d.findNewer(ctx, def, o, n)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -117,7 +117,7 @@ type newer struct {
 	available string                   // the newest that a user can ask for
 }
 
-func (d *definitions) findNewer(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured, versions []addr.Version) (newer, error) {
+func (d *definitions) findNewer(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured, n *now) (newer, error) {
 	is, err := addr.ParseVersion(changeOf(o).module.Version)
 	if err != nil || kindspec.VersionAsked(o) != "" {
 		return newer{}, nil
@@ -127,7 +127,7 @@ func (d *definitions) findNewer(ctx context.Context, def *v1alpha1.ModuleKind, o
 		return newer{}, nil
 	}
 	out := newer{}
-	for _, v := range versions {
+	for _, v := range n.versions {
 		if v.Compare(is) <= 0 {
 			break
 		}
@@ -140,6 +140,10 @@ func (d *definitions) findNewer(ctx context.Context, def *v1alpha1.ModuleKind, o
 				resolved, err := d.Modules.Version(ctx, def.Spec.Module, v)
 				if err != nil {
 					return out, fmt.Errorf("version %s: %w", v, err)
+				}
+				if err := d.checkRuns(def, resolved); err != nil {
+					n.passOver(v, err)
+					continue
 				}
 				found = resolved.ResolvedModule
 			}

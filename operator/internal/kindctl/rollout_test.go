@@ -243,6 +243,39 @@ func TestNarrowed(t *testing.T) {
 	s.remove(def)
 }
 
+// TestPassedOver publishes versions that the executor does not run: a definition that upgrades
+// automatically stays Ready with the highest that it runs, and says which one it does not take.
+//
+// Shows: operator 26
+func TestPassedOver(t *testing.T) {
+	s, def := startKind(t, "passes", "Pass", "{spec: {upgrade: {policy: Patch}, module: {version: '>= 1.0.0'}}}")
+	o := s.object("Pass", "one", "10.0.0.0/16")
+	s.create(o)
+	is := func(kind, version, available string) {
+		t.Helper()
+		s.until("it runs "+version, func() (bool, any) {
+			s.read(o)
+			s.read(def)
+			return def.Status.Module.Version == kind && text(o, "status", "module", "version") == version && text(o, "status", "updateAvailable") == available, o.Object["status"]
+		})
+	}
+	const want = "; version 1.0.1 is passed over: the executor runs opentofu, which refuses the module: it uses "
+	s.publish("1.0.1", network("action \"local_command\" \"a\" {}"))
+	if c := s.says(def, metav1.ConditionTrue, v1alpha1.ReasonBehind); !strings.HasPrefix(c.Message, "objects run version 1.0.0"+want) || def.Status.UpdateAvailable != "" {
+		t.Errorf("it says %s, and %+v", c.Message, def.Status)
+	}
+	is("1.0.0", "1.0.0", "")
+	s.publish("2.0.0", network("")) // no patch of 1.0.0
+	is("2.0.0", "1.0.0", "2.0.0")
+	if c := s.says(def, metav1.ConditionTrue, v1alpha1.ReasonBehind); !strings.HasPrefix(c.Message, "objects run version 2.0.0"+want) {
+		t.Errorf("it says %s", c.Message)
+	}
+	s.publish("1.0.2", network(""))
+	is("2.0.0", "1.0.2", "2.0.0")
+	s.ready(def)
+	s.remove(def)
+}
+
 // TestManual publishes a version with a new required input: under the policy Manual the kind
 // keeps its version and schema until somebody changes the definition.
 //

@@ -51,10 +51,15 @@ func (d *definitions) writeConditions(def *v1alpha1.ModuleKind, wrong error) (af
 	meta.SetStatusCondition(&def.Status.Conditions, established)
 	v := verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonEstablished}
 	p, reported := problemOf(wrong)
+	passed, isBehind := errors.AsType[*passedError](wrong)
 	switch {
 	case wrong == nil:
 		reported = true
 		v.Message = "objects run version " + def.Status.Module.Version
+	case isBehind:
+		reported = true
+		v.Reason = v1alpha1.ReasonBehind
+		v.Message = "objects run version " + def.Status.Module.Version + "; " + passed.Error()
 	case reported:
 		v = p.Verdict()
 	default:
