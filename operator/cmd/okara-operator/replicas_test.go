@@ -255,6 +255,9 @@ func TestReplicas(t *testing.T) {
 		if code := r.cmd.ProcessState.ExitCode(); code != exitOK {
 			t.Errorf("ended with %d: %s", code, r.log)
 		}
+		if !strings.Contains(r.log.String(), "Templates, Instances and ModuleKinds are not processed: --serve is not set") {
+			t.Errorf("it does not say what it leaves alone: %s", r.log)
+		}
 		for line := range bytes.Lines(r.log.Bytes()) {
 			if !json.Valid(line) {
 				t.Errorf("a line of the log in another format: %s", line)

@@ -49,7 +49,8 @@ allows hosts at private addresses.
 
 With --serve it also runs Instances, with --watch only those of the named namespaces and
 of that of Templates, and without it the objects of the kinds that ModuleKinds define, by tofu-controller, with their states in
-that okara serve.
+that okara serve. What it does not process, Templates, Instances and ModuleKinds without
+--serve, and ModuleKinds with --watch, gets no status from it; it logs that at its start.
 
 On SIGTERM and Ctrl-C it finishes its work and releases its lease, with exit code
 0. The exit code is 1 if it fails or loses its lease, and 2 if a flag is invalid.`
@@ -176,6 +177,12 @@ func runOperator(ctx context.Context, f flags, errOut io.Writer) error {
 		if err := f.startRuns(ctx, mgr, registry, clock, slog.New(log)); err != nil {
 			return err
 		}
+	}
+	switch {
+	case !f.runs.hasRuns():
+		slog.New(log).Warn("Templates, Instances and ModuleKinds are not processed: --serve is not set")
+	case len(f.watch) > 0:
+		slog.New(log).Warn("ModuleKinds are not processed: --watch is set")
 	}
 	return mgr.Start(ctx)
 }
