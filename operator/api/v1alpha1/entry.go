@@ -192,7 +192,7 @@ type EntryStatus struct {
 }
 
 // VersionState is the state of a version in the registry.
-// +kubebuilder:validation:Enum=Published;Deprecated;Yanked;Withdrawn;Waiting;Blocked;Drift;Unknown
+// +kubebuilder:validation:Enum=Published;Deprecated;Yanked;Withdrawn;Waiting;Blocked;Rejected;Drift;Unknown
 type VersionState string
 
 // The states of a version.
@@ -203,6 +203,7 @@ const (
 	StateWithdrawn  VersionState = "Withdrawn" // yanked, and its tag removed
 	StateWaiting    VersionState = "Waiting"   // for approval
 	StateBlocked    VersionState = "Blocked"   // by a scan
+	StateRejected   VersionState = "Rejected"  // by an Approval, and not published
 	StateDrift      VersionState = "Drift"     // other content than was recorded
 	StateUnknown    VersionState = "Unknown"   // neither the origin nor the registry has it
 )

@@ -6,8 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -94,6 +97,24 @@ func applyApproval(ctx context.Context, r *entries, e *entry, v *v1alpha1.Versio
 		r.emitEntryEvent(v, corev1.EventTypeNormal, v1alpha1.ReasonPublished, v.Spec.Version+", approved by "+a.Spec.Approver)
 	}
 	return did, dropPassing(verdict.Update(ctx, r.Client, a, func() { verdict.Decide(a, status.Result, text.Clip(status.Message, 4096)) }))
+}
+
+// rejectionOf returns who rejected the content of a held-back version, and why; "": nobody. That
+// stays when the Approval's life ends.
+func rejectionOf(ctx context.Context, r *entries, v *v1alpha1.Version, digest string) (text string, err error) {
+	if c := meta.FindStatusCondition(v.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Reason == v1alpha1.ReasonRejected && v.Status.Digest == digest {
+		text = c.Message
+	}
+	var list v1alpha1.ApprovalList
+	err = r.List(ctx, &list, client.InNamespace(v.Namespace), client.MatchingFields{approvalIndex: kindVersion + "/" + v.Name})
+	var last metav1.Time
+	for _, a := range list.Items {
+		if s := a.Spec; s.Decision == v1alpha1.DecisionReject && s.Plan == digest && !a.CreationTimestamp.Before(&last) {
+			last = a.CreationTimestamp
+			text = strings.TrimSuffix("it was rejected by "+s.Approver+": "+s.Reason, ": ")
+		}
+	}
+	return text, err
 }
 
 func publishApproved(ctx context.Context, r *entries, e *entry, v *v1alpha1.Version, a v1alpha1.ApprovalSpec) (v1alpha1.ApprovalStatus, error) {

@@ -49,7 +49,8 @@ func newFound(l *depot.Listing, known map[string]supply.VersionRecord) *found {
 	versions := slices.Clone(l.Versions)
 	for text, vr := range known {
 		v, err := addr.ParseVersion(text)
-		if err == nil && vr.State != supply.StatePublished && !slices.Contains(versions, v) {
+		withdrawn := err == nil && l.Status(v).Yanked != nil // by somebody: retention forgets what it removes
+		if err == nil && (withdrawn || vr.State != supply.StatePublished) && !slices.Contains(versions, v) {
 			versions = append(versions, v)
 		}
 	}
@@ -95,6 +96,20 @@ func (f *found) summary(v addr.Version) v1alpha1.VersionSummary {
 		s.State = v1alpha1.StateBlocked
 	}
 	return s
+}
+
+// isHeld reports whether a version is not published yet, but may be.
+func isHeld(s v1alpha1.VersionState) bool {
+	return s == v1alpha1.StateWaiting || s == v1alpha1.StateBlocked
+}
+
+// setState replaces the state of a version in the list.
+func (f *found) setState(s v1alpha1.VersionSummary) {
+	for i := range f.all {
+		if f.all[i].Version == s.Version {
+			f.all[i] = s
+		}
+	}
 }
 
 func (f *found) fillStatus(s *v1alpha1.EntryStatus) {
@@ -174,7 +189,7 @@ func (f *found) verdict() verdict.Verdict {
 		switch s.State {
 		case v1alpha1.StateDrift:
 			return verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonDrift, Message: s.Version + ": " + f.known[s.Version].Reason}
-		case v1alpha1.StateWaiting, v1alpha1.StateBlocked:
+		case v1alpha1.StateWaiting, v1alpha1.StateBlocked, v1alpha1.StateRejected:
 			waiting++
 		}
 	}

@@ -180,7 +180,19 @@ func TestApprovalPublishes(t *testing.T) {
 	}
 	becomes(approve("other", func(a *v1alpha1.ApprovalSpec) { a.Plan = s.version("1.1.0").Status.Digest }), v1alpha1.ApprovalStale)
 	becomes(approve("old", func(a *v1alpha1.ApprovalSpec) { a.Generation = v.Generation + 1 }), v1alpha1.ApprovalStale)
-	becomes(approve("no", func(a *v1alpha1.ApprovalSpec) { a.Decision = v1alpha1.DecisionReject }), v1alpha1.ApprovalRejected)
+	other := s.version("1.1.0")
+	rejected := map[string]*v1alpha1.Version{"it was rejected by alice: too new": v, "it was rejected by bob": other}
+	becomes(approve("no", func(a *v1alpha1.ApprovalSpec) { a.Decision, a.Reason = v1alpha1.DecisionReject, "too new" }), v1alpha1.ApprovalRejected)
+	no := approve("no-other", func(a *v1alpha1.ApprovalSpec) {
+		a.Decision, a.Approver, a.Target.Name, a.Plan = v1alpha1.DecisionReject, "bob", other.Name, other.Status.Digest
+	})
+	becomes(no, v1alpha1.ApprovalRejected)
+	for message, v := range rejected {
+		if got := s.says(v, false, v1alpha1.ReasonRejected); got != message || v.Status.State != v1alpha1.StateRejected || trying(v) {
+			t.Errorf("rejected, it says %s, and %+v, not %s", got, v.Status, message)
+		}
+	}
+	s.until("listed", func() (bool, any) { s.read(m); return states(m) == "1.1.0 Rejected, 1.0.0 Rejected", m.Status })
 	if got := s.listing().Versions; len(got) != 0 {
 		t.Fatalf("the registry has %v", got)
 	}
@@ -195,6 +207,12 @@ func TestApprovalPublishes(t *testing.T) {
 	s.clock.Add(int64(31 * 24 * time.Hour))
 	s.again(m)
 	s.gone(yes)
+	s.gone(no)
+	s.again(m)
+	s.says(other, false, v1alpha1.ReasonRejected)
+	if states(m) != "1.1.0 Rejected, 1.0.0 Published" {
+		t.Errorf("without the Approval: %+v", m.Status)
+	}
 }
 
 // TestPruneKeepsWhatRuns, of Instances and kinds.
@@ -282,6 +300,19 @@ func TestVersionSaysHowItIsListed(t *testing.T) {
 	s.says(v, true, v1alpha1.ReasonSynced)
 	if got := s.listing().Status(depottest.MustVersion(t, "1.1.0")); got.Yanked != nil || got.Deprecated != nil || v.Status.State != v1alpha1.StatePublished {
 		t.Errorf("active: %+v, the Version says %+v", got, v.Status)
+	}
+	// Withdrawn, its tag removed: the list has it, and a Version of somebody's.
+	s.change(v, func() { v.Spec.State, v.Spec.Message = v1alpha1.ListYanked, "leaks" })
+	s.says(v, true, v1alpha1.ReasonSynced)
+	for _, number := range []string{"1.0.0", "1.1.0"} {
+		must.GetBoth(s.to.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: evidence.ActionYank, Version: number, Message: "leaks", DeleteTag: true}))(t)
+	}
+	s.again(m)
+	if states(m) != "1.1.0 Withdrawn, 1.0.0 Withdrawn" || m.Status.Published != 0 || len(s.versions()) != 1 {
+		t.Errorf("withdrawn: %+v, and Versions %+v", m.Status, s.versions())
+	}
+	if got := s.says(v, true, v1alpha1.ReasonSynced); got != "it was withdrawn and its tag removed: leaks" || v.Status.State != v1alpha1.StateWithdrawn {
+		t.Errorf("the Version says %s, and %+v", got, v.Status)
 	}
 }
 

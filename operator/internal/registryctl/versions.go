@@ -87,7 +87,8 @@ func listVersions(ctx context.Context, r *entries, name types.NamespacedName) ([
 // makeVersions creates a Version for each of the newest versions, and deletes those it
 // created for older ones unless their spec.state is set. It returns the remaining ones.
 func makeVersions(ctx context.Context, r *entries, e *entry, f *found, have []*v1alpha1.Version) ([]*v1alpha1.Version, error) {
-	newest := f.all[:min(intOrZero(e.run.VersionObjects), len(f.all))]
+	newest := slices.DeleteFunc(slices.Clone(f.all), func(s v1alpha1.VersionSummary) bool { return s.State == v1alpha1.StateWithdrawn })
+	newest = newest[:min(intOrZero(e.run.VersionObjects), len(newest))]
 	var stay []*v1alpha1.Version
 	for _, v := range have {
 		wanted := slices.ContainsFunc(newest, func(s v1alpha1.VersionSummary) bool { return s.Version == v.Spec.Version })
@@ -260,6 +261,16 @@ func describeVersion(ctx context.Context, r *entries, e *entry, f *found, v *v1a
 			return err
 		}
 	}
+	rejected := ""
+	if isHeld(s.State) {
+		if rejected, err = rejectionOf(ctx, r, v, s.Digest); err != nil {
+			return err
+		}
+	}
+	if rejected != "" {
+		s.State = v1alpha1.StateRejected
+		f.setState(s)
+	}
 	v.Status.ObservedGeneration = v.Generation
 	v.Status.State = s.State
 	v.Status.Digest = s.Digest
@@ -269,7 +280,11 @@ func describeVersion(ctx context.Context, r *entries, e *entry, f *found, v *v1a
 		result = verdictOf(failed)
 	case s.State == v1alpha1.StateDrift:
 		result = verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonDrift, Message: f.known[s.Version].Reason}
-	case s.State == v1alpha1.StateWaiting, s.State == v1alpha1.StateBlocked:
+	case rejected != "":
+		result = verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonRejected, Message: rejected}
+	case s.State == v1alpha1.StateWithdrawn:
+		result.Message = "it was withdrawn and its tag removed" + f.listing.Status(version).Yanked.Because()
+	case isHeld(s.State):
 		result = verdict.Verdict{Reason: v1alpha1.ReasonHeld, Message: cmp.Or(f.known[s.Version].Reason, "it is on hold")}
 	case s.State == v1alpha1.StateUnknown:
 		result = verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonTargetMissing, Message: fmt.Sprintf("%s %s has no such version", e.kind, e.GetName())}
