@@ -69,3 +69,32 @@ func TestSinglePost(t *testing.T) {
 		t.Errorf("manifest %v, %v", got, err)
 	}
 }
+
+// TestChunkRange refuses a chunk whose range has another form, and the upload continues.
+func TestChunkRange(t *testing.T) {
+	r, _ := serveRegistry(t, t.TempDir(), embedded.Options{})
+	host, at := "http://"+r.Host(), "/v2/"+r.Name()+"/blobs/uploads/"
+	for _, step := range []struct {
+		method, query, chunk, body string
+		want                       int
+	}{
+		{http.MethodPost, "", "", "", http.StatusAccepted},
+		{http.MethodPatch, "", "0-3", "in t", http.StatusAccepted},
+		{http.MethodPatch, "", "bytes 4-8/9", "wo ch", http.StatusRequestedRangeNotSatisfiable},
+		{http.MethodPatch, "", "4-8", "wo ch", http.StatusAccepted},
+		{http.MethodPut, "&digest=" + oci.BytesBlob("text/plain", []byte("in two ch")).Digest.String(), "", "", http.StatusCreated},
+	} {
+		req := must.Get(http.NewRequestWithContext(t.Context(), step.method, host+at+step.query, strings.NewReader(step.body)))(t)
+		if step.chunk != "" {
+			req.Header.Set("Content-Range", step.chunk)
+		}
+		resp := must.Get(http.DefaultClient.Do(req))(t)
+		_ = resp.Body.Close()
+		if resp.StatusCode != step.want {
+			t.Fatalf("%s %s: %d, want %d", step.method, step.chunk, resp.StatusCode, step.want)
+		}
+		if to := must.Get(url.Parse(resp.Header.Get("Location")))(t); to.Path != "" {
+			at = to.RequestURI()
+		}
+	}
+}

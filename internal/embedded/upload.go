@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/distribution/distribution/v3/registry/api/errcode"
+
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -20,10 +22,16 @@ type uploads struct {
 
 var uploadPath = text.Pattern(`^/v2/(.+)/blobs/uploads/([0-9a-f-]{36})$`)
 
+var chunkRange = text.Pattern(`^[0-9]{1,18}-[0-9]{1,18}$`)
+
 func (u uploads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	match := uploadPath().FindStringSubmatch(r.URL.Path)
 	if match == nil || r.Method != http.MethodPatch && r.Method != http.MethodPut {
 		u.Handler.ServeHTTP(w, r)
+		return
+	}
+	if chunk := r.Header.Get("Content-Range"); r.Method == http.MethodPatch && chunk != "" && !chunkRange().MatchString(chunk) { // the library's 500 would end the upload
+		refuse(w, http.StatusRequestedRangeNotSatisfiable, errcode.ErrorCodeRangeInvalid.WithMessage("the Content-Range of a chunk is FIRST-LAST, such as 0-1048575"))
 		return
 	}
 	rec := &statusRecorder{ResponseWriter: w}
