@@ -129,7 +129,12 @@ func indexState(state []byte) (*Document, error) {
 	d := &Document{state: state, rest: members{}}
 	dec := newDecoder(state)
 	version := int64(4)
+	lists := map[string]bool{}
 	err := eachMember(dec, func(name string) error {
+		if lists[name] {
+			return fmt.Errorf("%s is there twice", name)
+		}
+		lists[name] = slices.Contains([]string{"outputs", "resources", "modules", "check_results"}, name)
 		switch name {
 		case "outputs":
 			return d.indexOutputs(dec)
@@ -213,6 +218,7 @@ func (d *Document) indexResource(dec *jsontext.Decoder) error {
 	var instances []indexed
 	err := eachMember(dec, func(name string) (err error) {
 		if name == "instances" {
+			instances = nil
 			return eachElement(dec, func(int) error {
 				i, err := d.indexInstance(dec)
 				instances = append(instances, i)

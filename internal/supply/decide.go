@@ -168,8 +168,9 @@ func (st Step) markDrift(reason string, now time.Time) Step {
 // decideCandidate decides on a version that a check held back in an earlier run.
 func (s *Syncer) decideCandidate(it item, o offer, st Step, have []addr.Version) Step {
 	st.Reason = st.known.Reason
+	rejected := func() bool { return s.o.Rejected != nil && s.o.Rejected(o.version, st.known.Digest) }
 	switch {
-	case st.known.State == StateWaiting && it.Approval.isAutomatic(o.version, have, nil, st.known.Since, s.o.Now()):
+	case st.known.State == StateWaiting && it.Approval.isAutomatic(o.version, have, nil, st.known.Since, s.o.Now()) && !rejected():
 		st.Action = ActionApprove
 		st.Reason = "approval rules met"
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.approve(ctx, it, o.version, st.known) }

@@ -36,6 +36,8 @@ type SyncOptions struct {
 	Set     *Set
 	Origins func(auth string) (Origins, error)
 	Used    func(entry string, v addr.Version) bool // retention keeps versions for which it returns true; nil: none
+	// Rejected reports whether a person rejected this content of a version, which no rule approves then; nil: none.
+	Rejected func(v addr.Version, digest string) bool
 	// InUse returns which versions the newest versions of states use, for entries that keep those.
 	InUse func(ctx context.Context, address string) func(addr.Version) bool
 	Jobs  int        // entries processed concurrently; 0: 4

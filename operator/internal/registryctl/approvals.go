@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,15 +52,35 @@ func approvedEntries(ctx context.Context, r *entries, o client.Object) []reconci
 	return []reconcile.Request{requestFor(&v)}
 }
 
+// versionsOf returns the Versions of an entry, and the entry if it is one.
+func versionsOf(ctx context.Context, r *entries, e *entry) ([]*v1alpha1.Version, error) {
+	have, err := listVersions(ctx, r, client.ObjectKeyFromObject(e))
+	if v, ok := e.Object.(*v1alpha1.Version); ok {
+		have = append(have, v)
+	}
+	return have, err
+}
+
+// rejectedVersions reports which content of an entry a person rejected. What cannot be read waits.
+func rejectedVersions(ctx context.Context, r *entries, e *entry) func(addr.Version, string) bool {
+	return func(version addr.Version, digest string) bool {
+		have, err := versionsOf(ctx, r, e)
+		return err != nil || slices.ContainsFunc(have, func(v *v1alpha1.Version) bool {
+			if v.Spec.Version != version.String() {
+				return false
+			}
+			text, err := rejectionOf(ctx, r, v, digest)
+			return err != nil || text != ""
+		})
+	}
+}
+
 // applyApprovals carries out the Approvals of the held-back versions of an entry, and reports
 // whether one was published. The caller has checked that the entry holds its address.
 func applyApprovals(ctx context.Context, r *entries, e *entry) (bool, error) {
-	have, err := listVersions(ctx, r, client.ObjectKeyFromObject(e))
+	have, err := versionsOf(ctx, r, e)
 	if err != nil {
 		return false, err
-	}
-	if v, ok := e.Object.(*v1alpha1.Version); ok {
-		have = append(have, v)
 	}
 	published := false
 	for _, v := range have {

@@ -225,7 +225,7 @@ func (r *entries) runEngine(ctx context.Context, e *entry, ns *metav1.PartialObj
 	}
 	s := supply.NewSyncer(r.Depot, supply.SyncOptions{
 		Set: &e.set, Origins: func(string) (supply.Origins, error) { return from, nil }, Now: r.Now, Jobs: 1,
-		Examined: r.past.examined(e), Used: r.usedVersions(ctx, e),
+		Examined: r.past.examined(e), Used: r.usedVersions(ctx, e), Rejected: rejectedVersions(ctx, r, e),
 		Own: &supply.OwnRecord{Owner: string(ns.UID), TakeOver: func(owner string) bool { return r.takesOver(ns, e.item, owner) }},
 	})
 	plan, err := s.Plan(ctx)

@@ -213,6 +213,9 @@ func TestApprovalPublishes(t *testing.T) {
 	if states(m) != "1.1.0 Rejected, 1.0.0 Published" {
 		t.Errorf("without the Approval: %+v", m.Status)
 	}
+	s.change(m, func() { m.Spec.Approval.OlderThan = new(v1alpha1.Duration("1h")) })
+	s.says(m, true, v1alpha1.ReasonSynced)
+	must.Equal(t, "older than the policy says, and rejected", states(m), "1.1.0 Rejected, 1.0.0 Published")
 }
 
 // TestPruneKeepsWhatRuns, of Instances and kinds.
