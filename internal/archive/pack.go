@@ -24,7 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 )
 
-// Packed is a tree in both formats, in temporary files, which Close removes.
+// Packed is a tree in both formats, in memory or temporary files, which Close frees.
 type Packed struct {
 	Tar, Zip      PackedFile
 	ContentDigest string // "sha256:…" of the uncompressed tar
@@ -56,7 +56,8 @@ type compressors struct {
 
 var compressorPool sync.Pool
 
-func newCompressors() (*compressors, error) {
+// takeCompressors returns a pair of the pool, or a new one; its user puts it back.
+func takeCompressors() (*compressors, error) {
 	if c, ok := compressorPool.Get().(*compressors); ok {
 		return c, nil
 	}
@@ -68,8 +69,8 @@ func newCompressors() (*compressors, error) {
 	return &compressors{gz, deflate}, err
 }
 
-// Pack writes t as tar.gz and zip into temporary files in dir, "" is the system's, small ones into memory. Each file is
-// read once, so both contain the same bytes.
+// Pack writes t as tar.gz and zip, small ones in memory, else into temporary files in dir, "" is the
+// system's. Each file is read once, so both contain the same bytes.
 func (t *Tree) Pack(ctx context.Context, dir string) (_ *Packed, err error) {
 	tarFile, zipFile := newOutput(dir), newOutput(dir)
 	defer func() {
@@ -78,7 +79,7 @@ func (t *Tree) Pack(ctx context.Context, dir string) (_ *Packed, err error) {
 			zipFile.done()
 		}
 	}()
-	c, err := newCompressors()
+	c, err := takeCompressors()
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ func TestBounds(t *testing.T) {
 		{"too deep", resource(`{"a":`+nested(1001)+`}`, ""), "t.n: nested more than 1000 deep"},
 		{"an output too deep", `{"outputs":{"o":{"value":` + nested(1002) + `}}}`, `output.o: nested more than 1000 deep`},
 		{"deeper than the parser reads", resource(nested(10001), ""), "not a state file: at byte 10071: exceeded max depth"},
+		{"empty", " \n", "not a state file: it is empty"},
 		{"a list that is there twice", `{"resources":[{"type":"t","name":"n","instances":[{}]}],"resources":[]}`, "not a state file: resources is there twice"},
 		{"long paths", resource(`{"`+strings.Repeat("n", 1<<20)+`":[0`+strings.Repeat(",0", 1000)+`]}`, ""), "t.n: too many values under long names"},
 		{"long paths without values", resource(`{"`+strings.Repeat("n", 1<<20)+`":`+nested(900)+`}`, ""), "t.n: too many values under long names"},

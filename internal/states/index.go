@@ -184,6 +184,9 @@ func notState(err error) error {
 		}
 		return fmt.Errorf("not a state file: at byte %d: %s", e.ByteOffset, why)
 	}
+	if errors.Is(err, io.EOF) {
+		err = errors.New("it is empty")
+	}
 	return fmt.Errorf("not a state file: %w", err)
 }
 
